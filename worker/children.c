@@ -83,7 +83,7 @@ static void check_input(struct child *c)
 void children_give(struct children *cs, int slot, const struct claim *task, int n)
 {
     struct child *c = &cs->slots[slot];
-    if (c->handler->take > 0) {
+    if (c->handler->chunk_size > 0) {
         line_put_number(&c->input, n);
     }
     for (; n > 0; n--, task = task->next) {
@@ -148,7 +148,7 @@ void children_flush(struct children *cs)
 static int room_of(const struct handler *h, int in_flight)
 {
     int limit = h->in_flight > 0 ? h->in_flight : IN_FLIGHT_MAX;
-    return h->take > 0 ? h->take : limit < in_flight ? limit : in_flight;
+    return h->chunk_size > 0 ? h->chunk_size : limit < in_flight ? limit : in_flight;
 }
 
 static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
@@ -164,7 +164,7 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
         memcpy(c->starting, hello.starting, sizeof c->starting);
         return;
     }
-    if (c->handler->take > 0 && !hello.chunks) {
+    if (c->handler->chunk_size > 0 && !hello.chunks) {
         break_protocol(c, "the handlers file says chunk_size, and its hello not \"chunks\": true");
         return;
     }

@@ -261,7 +261,7 @@ static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
 static const struct {
     const char *name;
     int max;
-} limits[] = {{"in_flight", IN_FLIGHT_MAX}, {"chunk_size", TAKE_MAX},  {"memory_mib", LIMIT_MAX},
+} limits[] = {{"in_flight", IN_FLIGHT_MAX}, {"chunk_size", CHUNK_MAX}, {"memory_mib", LIMIT_MAX},
               {"cpu_s", LIMIT_MAX},         {"files", LIMIT_MAX},      {"processes", LIMIT_MAX},
               {"tasks_max", LIMIT_MAX},     {"rss_mib_max", LIMIT_MAX}};
 enum { LIMITS = sizeof limits / sizeof *limits };
@@ -324,23 +324,23 @@ static bool load_chunks(cfg_t *section, struct handler *h, struct fault *f)
 {
     const char *wait = cfg_getstr(section, "chunk_wait");
     h->in_flight = (int)cfg_getint(section, "in_flight");
-    h->take = (int)cfg_getint(section, "chunk_size");
-    if (h->take > 0 && !h->pool) {
+    h->chunk_size = (int)cfg_getint(section, "chunk_size");
+    if (h->chunk_size > 0 && !h->pool) {
         return fault_set(
             f, FAULT_CONFIG,
             "chunk_size is for mode \"pool\": in mode \"exec\" a process has one task");
     }
-    if (h->take > 0 && h->in_flight > 0) {
+    if (h->chunk_size > 0 && h->in_flight > 0) {
         return fault_set(f, FAULT_CONFIG,
                          "chunk_size and in_flight do not go together: a child has chunk_size "
                          "tasks");
     }
-    if (h->take == 0 && wait) {
+    if (h->chunk_size == 0 && wait) {
         return fault_set(f, FAULT_CONFIG, "chunk_wait is for a handler with chunk_size");
     }
     return !wait ||
-           (duration_parse(wait, &h->wait_ms) && h->wait_ms >= 0 &&
-            h->wait_ms <= TAKE_WAIT_MAX_MS) ||
+           (duration_parse(wait, &h->chunk_wait_ms) && h->chunk_wait_ms >= 0 &&
+            h->chunk_wait_ms <= CHUNK_WAIT_MAX_MS) ||
            fault_set(f, FAULT_CONFIG,
                      "chunk_wait \"%s\" is not allowed: a time up to 10s, such as 200ms", wait);
 }

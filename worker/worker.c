@@ -160,7 +160,7 @@ static bool make_decider(struct worker *w, struct fault *f)
                                   option_flag(w->options, OPTION_UNTIL_EMPTY), seed, now_ms());
     for (int i = 0; w->loop.decider && i < w->served.handlers.n; i++) {
         const struct handler *h = &w->served.handlers.items[i];
-        decider_take(w->loop.decider, i, h->take, h->wait_ms);
+        decider_chunks(w->loop.decider, i, h->chunk_size, h->chunk_wait_ms);
         w->loop.decider->handlers[i].start_limit_ms = h->start_limit_ms;
     }
     w->series = series_new();

@@ -194,14 +194,14 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
 void check_call(struct sim *s, const struct node *n, const struct child *c,
                 const struct claim *first, int count)
 {
-    int take = n->take[c->handler];
+    int size = n->chunk_size[c->handler];
     int64_t held_ms = node_ms(s, n) - first->claimed_ms;
-    check_that(s, take > 0 ? count <= take && c->n_runs == 0 : count == 1,
+    check_that(s, size > 0 ? count <= size && c->n_runs == 0 : count == 1,
                "worker %d gives %d tasks to a child that takes %d and has %d", n->index, count,
-               take, c->n_runs);
-    check_that(s, take == 0 || count == take || held_ms >= n->wait_ms[c->handler],
+               size, c->n_runs);
+    check_that(s, size == 0 || count == size || held_ms >= n->chunk_wait_ms[c->handler],
                "worker %d gives %d tasks to a child that takes %d, after %lld ms", n->index, count,
-               take, (long long)held_ms);
+               size, (long long)held_ms);
 }
 
 /* --- rounds --- */

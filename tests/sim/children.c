@@ -365,8 +365,8 @@ static void says_hello(struct sim *s, int node, int64_t id)
         }
         return;
     }
-    int take = n->take[c->handler];
-    int room = take > 0 ? take : (int)random_between(&s->random, 1, s->plan.room_max);
+    int size = n->chunk_size[c->handler];
+    int room = size > 0 ? size : (int)random_between(&s->random, 1, s->plan.room_max);
     c->ready = true;
     if (random_chance(&s->random, s->plan.rate_pipe_closed) && !s->healed) {
         sim_after(s, random_log(&s->random, 1, 5000) * 1000, closes_pipes, node, id);

@@ -7,7 +7,7 @@
 
 struct node;
 
-enum { SLOTS = 4, RUNS_MAX = 8, TAKE_RUNS_MAX = 6 };
+enum { SLOTS = 4, RUNS_MAX = 8, CHUNK_RUNS_MAX = 6 };
 
 enum mood {
     MOOD_ANSWER,

@@ -310,8 +310,8 @@ static void draw_handlers(struct sim *s, struct node *n, const char *kinds[HANDL
     for (int i = 0; i < HANDLERS; i++) {
         n->pool[i] = random_chance(&s->random, s->plan.rate_pool);
         if (n->pool[i] && random_chance(&s->random, s->plan.rate_take)) {
-            n->take[i] = (int)random_between(&s->random, 1, TAKE_RUNS_MAX);
-            n->wait_ms[i] = random_log(&s->random, 1, TAKE_WAIT_MAX_MS);
+            n->chunk_size[i] = (int)random_between(&s->random, 1, CHUNK_RUNS_MAX);
+            n->chunk_wait_ms[i] = random_log(&s->random, 1, CHUNK_WAIT_MAX_MS);
         }
     }
 }
@@ -333,7 +333,7 @@ void node_start(struct sim *s, struct node *n)
     n->decider = decider_new(n->n_slots, n->n_handlers, kinds, n->pool, 25000, false,
                              random_next(&s->random), node_ms(s, n));
     for (int i = 0; i < n->n_handlers; i++) {
-        decider_take(n->decider, i, n->take[i], n->wait_ms[i]);
+        decider_chunks(n->decider, i, n->chunk_size[i], n->chunk_wait_ms[i]);
         n->decider->handlers[i].start_limit_ms = random_between(&s->random, START_LIMIT_MIN_MS,
                                                                 10000);
     }

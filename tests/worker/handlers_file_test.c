@@ -60,8 +60,8 @@ static void test_what_it_says(void **state)
     assert_int_equal(handlers_find(&hs, "sms"), 0);
     assert_int_equal(handlers_find(&hs, "b"), 1);
     assert_true(hs.items[0].pool && !hs.items[1].pool);
-    assert_true(hs.items[0].take == 0 && hs.items[0].wait_ms == 0);
-    assert_true(hs.items[2].take == 50 && hs.items[2].wait_ms == 200);
+    assert_true(hs.items[0].chunk_size == 0 && hs.items[0].chunk_wait_ms == 0);
+    assert_true(hs.items[2].chunk_size == 50 && hs.items[2].chunk_wait_ms == 200);
     assert_int_equal(hs.items[0].in_flight, 8);
     assert_string_equal(hs.items[0].argv[1], "-x");
     assert_string_equal(hs.items[0].directory, "/tmp");

@@ -60,12 +60,12 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     return d;
 }
 
-void decider_take(struct decider *d, int handler, int take, int64_t wait_ms)
+void decider_chunks(struct decider *d, int handler, int chunk_size, int64_t chunk_wait_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
-    h->take = take;
-    h->room = take > 0 ? take : h->room;
-    h->wait_ms = wait_ms;
+    h->chunk_size = chunk_size;
+    h->room = chunk_size > 0 ? chunk_size : h->room;
+    h->chunk_wait_ms = chunk_wait_ms;
 }
 
 static void free_unhashed(struct claim *list)

@@ -52,8 +52,8 @@ struct decider_handler {
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
-    int take;        /* its children get so many together, 0 = one by one; */
-    int64_t wait_ms; /* for which the oldest waits so long */
+    int chunk_size;        /* its children get so many together, 0 = one by one; */
+    int64_t chunk_wait_ms; /* for which the oldest waits so long */
 };
 
 struct decider {
@@ -116,10 +116,10 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
                             int64_t now_ms);
 void decider_free(struct decider *d);
 
-/* The children of this handler get up to `chunk_size` tasks together, 1..TAKE_MAX, 0 = one by
+/* The children of this handler get up to `chunk_size` tasks together, 1..CHUNK_MAX, 0 = one by
  * one; and their next ones once all of those have ended. For the others the oldest waits so long,
- * 0..TAKE_WAIT_MAX_MS. */
-void decider_take(struct decider *d, int handler, int take, int64_t wait_ms);
+ * 0..CHUNK_WAIT_MAX_MS. */
+void decider_chunks(struct decider *d, int handler, int chunk_size, int64_t chunk_wait_ms);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
 int64_t decider_decide(struct decider *d, int64_t now_ms);

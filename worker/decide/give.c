@@ -132,7 +132,7 @@ static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
  * another one asks. */
 static bool are_stale(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
 {
-    int n = h->take > 0 ? h->take : 1;
+    int n = h->chunk_size > 0 ? h->chunk_size : 1;
     bool stale = false;
     for (const struct claim *c = h->waiting; c && n > 0 && !stale; c = c->next, n--) {
         stale = now_ms - c->begun_ms >= START_CHECKED_MS + round_usual_ms(d);
@@ -143,8 +143,8 @@ static bool are_stale(const struct decider *d, const struct decider_handler *h, 
 /* Tasks that are given together wait for each other, unless no more can be claimed. */
 int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h)
 {
-    bool all = h->n_waiting >= h->take || h->payload_bytes >= decider_bytes_share(d);
-    return h->waiting->since_ms + (all ? 0 : h->wait_ms);
+    bool all = h->n_waiting >= h->chunk_size || h->payload_bytes >= decider_bytes_share(d);
+    return h->waiting->since_ms + (all ? 0 : h->chunk_wait_ms);
 }
 
 /* One task, or as many as its children take together. */
@@ -158,7 +158,7 @@ static void give_next(struct decider *d, int slot, struct decider_handler *h, in
         bytes += h->waiting->payload_bytes + h->waiting->steps_bytes;
         give(d, slot, h->waiting, now_ms);
         a->n++;
-    } while (h->waiting && a->n < h->take && bytes < TAKE_BYTES_MAX);
+    } while (h->waiting && a->n < h->chunk_size && bytes < CHUNK_BYTES_MAX);
 }
 
 /* ret: it may need further children */
@@ -208,7 +208,7 @@ static void release_old(struct decider *d, int handler, int64_t now_ms)
 
 static int64_t late_ms(const struct decider_handler *h, const struct claim *c)
 {
-    return c->since_ms + h->wait_ms + WAITING_MAX_MS;
+    return c->since_ms + h->chunk_wait_ms + WAITING_MAX_MS;
 }
 
 /* The first of the waiting tasks that the children which start now have no room for. NULL: none. */

@@ -96,7 +96,7 @@ static int64_t check_due(const struct decider *d, int handler)
     const struct claim *c = h->waiting;
     const int64_t after_ms = CHECK_AFTER_MS + round_usual_ms(d);
     int64_t begun_ms = INT64_MAX - after_ms;
-    if (c && h->take > 0) {
+    if (c && h->chunk_size > 0) {
         int64_t ripe_ms = give_has_child(d, handler) ? give_ripe_ms(d, h) : INT64_MAX;
         return later(c->begun_ms + after_ms, ripe_ms);
     }
@@ -116,9 +116,9 @@ static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
         const struct claim *c = now_ms < check_due(d, i) ? NULL : h->waiting;
-        int n = h->take > 0 ? h->take : h->n_waiting;
+        int n = h->chunk_size > 0 ? h->chunk_size : h->n_waiting;
         for (; c && n > 0 && x->n_verify < ROUND_VERIFY_MAX; c = c->next, n--) {
-            if (h->take > 0 || now_ms >= c->begun_ms + CHECK_AFTER_MS + round_usual_ms(d)) {
+            if (h->chunk_size > 0 || now_ms >= c->begun_ms + CHECK_AFTER_MS + round_usual_ms(d)) {
                 add_verify(x, c);
             }
         }

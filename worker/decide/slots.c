@@ -17,7 +17,7 @@ bool slots_takes_more(const struct slot *s)
 /* What is given together is one call: the next one comes after its end. */
 int slots_free(const struct decider *d, const struct slot *s)
 {
-    bool in_call = d->handlers[s->handler].take > 0 && s->n_given > 0;
+    bool in_call = d->handlers[s->handler].chunk_size > 0 && s->n_given > 0;
     bool is_free = slots_takes_more(s) && !in_call && s->n_given < s->room;
     return is_free ? s->room - s->n_given : 0;
 }

@@ -33,7 +33,7 @@ enum {
 
 /* Of what a child is given together. The first task waits, though it is claimed; the cleaner, which
  * ends tasks 60 s after their deadline, counts from the claim. */
-enum { TAKE_MAX = 1000, TAKE_WAIT_MAX_MS = 10000, TAKE_BYTES_MAX = 16 << 20 /* of payloads */ };
+enum { CHUNK_MAX = 1000, CHUNK_WAIT_MAX_MS = 10000, CHUNK_BYTES_MAX = 16 << 20 /* of payloads */ };
 
 enum { TIMEOUT_MAX_MS = 30 * 24 * 3600 * 1000LL }; /* as a check of tenon.task has it */
 

@@ -6,14 +6,14 @@
 
 /* A worker of one slot whose child takes so many together; present, and its first round is asked
  * for. */
-static struct decider *taker(int take, int64_t wait_ms)
+static struct decider *with_chunks(int chunk_size, int64_t chunk_wait_ms)
 {
     struct decider *d = decider_make(1, 1, pool_mode);
     verdict = VERDICT_MINE;
-    decider_take(d, 0, take, wait_ms);
+    decider_chunks(d, 0, chunk_size, chunk_wait_ms);
     present(d, 0);
     (void)decide(d, 0);
-    assert_int_equal(d->round.n_poll, take); /* as many as its child may get */
+    assert_int_equal(d->round.n_poll, chunk_size); /* as many as its child may get */
     return d;
 }
 
@@ -69,7 +69,7 @@ static void claim_ahead(struct decider *d, int64_t now, int64_t id)
 static void test_they_wait_for_each_other(void **state)
 {
     (void)state;
-    struct decider *d = taker(3, 5000);
+    struct decider *d = with_chunks(3, 5000);
     claims(d, 1, 1, 2);
     assert_non_null(action_find(d, ACTION_SPAWN));
     ready(d, 2);
@@ -84,7 +84,7 @@ static void test_they_wait_for_each_other(void **state)
 static void test_the_first_waits_no_longer(void **state)
 {
     (void)state;
-    struct decider *d = taker(3, 700);
+    struct decider *d = with_chunks(3, 700);
     claims(d, 1, 1, 2);
     ready(d, 2);
     for (int64_t now = 3; now < 701; now += 20) {
@@ -110,7 +110,7 @@ static void test_the_first_waits_no_longer(void **state)
 static void test_one_that_is_gone_is_replaced(void **state)
 {
     (void)state;
-    struct decider *d = taker(2, 5000);
+    struct decider *d = with_chunks(2, 5000);
     claims(d, 1, 1, 2);
     claim_ahead(d, 2, 3);
     ready(d, 200);
@@ -139,7 +139,7 @@ static void test_one_that_is_gone_is_replaced(void **state)
 static void test_one_call_at_a_time(void **state)
 {
     (void)state;
-    struct decider *d = taker(2, 0);
+    struct decider *d = with_chunks(2, 0);
     claims(d, 1, 1, 2);
     ready(d, 2);
     assert_given(d, 1, 2);
@@ -162,7 +162,7 @@ static void test_one_call_at_a_time(void **state)
 static void test_it_waits_for_a_child(void **state)
 {
     (void)state;
-    struct decider *d = taker(2, 700);
+    struct decider *d = with_chunks(2, 700);
     claims(d, 1, 1, 2);
     ready(d, 2);
     assert_given(d, 1, 2);
@@ -184,13 +184,13 @@ static void test_it_waits_for_a_child(void **state)
 static void test_large_payloads(void **state)
 {
     (void)state;
-    struct decider *d = taker(5, 5000);
+    struct decider *d = with_chunks(5, 5000);
     struct claim *all[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a"), claimed(4, "a")};
     for (size_t i = 0; i < 4; i++) {
         all[i]->payload_bytes = HELD_BYTES_MAX / 4;
     }
-    all[0]->payload_bytes = all[1]->payload_bytes = TAKE_BYTES_MAX * 3 / 4;
-    all[3]->payload_bytes += TAKE_BYTES_MAX;
+    all[0]->payload_bytes = all[1]->payload_bytes = CHUNK_BYTES_MAX * 3 / 4;
+    all[3]->payload_bytes += CHUNK_BYTES_MAX;
     commit(d, 1, all, 4);
     (void)decide(d, 1);
     ready(d, 2);
@@ -201,7 +201,7 @@ static void test_large_payloads(void **state)
 static void test_a_drain_waits_for_no_others(void **state)
 {
     (void)state;
-    struct decider *d = taker(3, 5000);
+    struct decider *d = with_chunks(3, 5000);
     claims(d, 1, 1, 2);
     ready(d, 2);
     settle(d, 3);
