@@ -25,7 +25,7 @@ static void put_short(FILE *out, const char *text)
 static void put_names(FILE *out, enum command command)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (option_rows[i].commands & command) {
+        if (option_is_of(&option_rows[i], command)) {
             (void)fprintf(out, " --%s", option_rows[i].name);
         }
     }
@@ -109,7 +109,7 @@ static void zsh_command(FILE *out, const struct command_row *row)
 {
     (void)fprintf(out, "    %s)\n        _arguments -s \\\n", command_word(row->command));
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (option_rows[i].commands & row->command) {
+        if (option_is_of(&option_rows[i], row->command)) {
             zsh_option(out, &option_rows[i]);
         }
     }
@@ -142,7 +142,7 @@ static void fish_option(FILE *out, const struct option_row *row)
 {
     (void)fputs("complete -c tenon -n '__fish_seen_subcommand_from", out);
     for (size_t i = 0; i < command_rows_n; i++) {
-        if (row->commands & command_rows[i].command) {
+        if (option_is_of(row, command_rows[i].command)) {
             (void)fprintf(out, " %s", command_word(command_rows[i].command));
         }
     }

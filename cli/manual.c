@@ -41,7 +41,8 @@ static void put_command(FILE *out, const struct command_row *row)
     put_line(out, row->args);
     put_line(out, row->text);
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if ((option_rows[i].commands & row->command) && option_rows[i].commands != COMMANDS_ALL) {
+        if (option_is_of(&option_rows[i], row->command) &&
+            option_rows[i].commands != COMMANDS_ALL) {
             (void)fprintf(out, "%s\\-\\-", comma);
             put(out, option_rows[i].name);
             comma = ",\n";

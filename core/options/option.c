@@ -35,7 +35,12 @@ const char *command_word(enum command command)
                                         "queue",  "kind",     "audit",  "why",     "adopt",
                                         "doctor", "flow",     "limit",  "wait",    "signal",
                                         "scaler", "canary",   "ui",     "dev"};
-    return words[__builtin_ctz(command)];
+    return words[command];
+}
+
+bool option_is_of(const struct option_row *row, enum command command)
+{
+    return row->commands >> command & 1;
 }
 
 const struct option_row *option_find(const char *name, size_t bytes)
@@ -143,7 +148,7 @@ static bool read_flag(struct options *o, const char *word, const char *next, boo
     size_t n = is_long ? strcspn(word, "=") : 2;
     const struct option_row *row = is_long ? option_find(word + 2, n - 2) : row_of_letter(word[1]);
     const char *command = command_word(o->command);
-    if (!row || !(row->commands & o->command)) {
+    if (!row || !option_is_of(row, o->command)) {
         return fault_set(f, FAULT_CONFIG,
                          "%.*s is not an option of tenon %s; tenon %s --help lists them", (int)n,
                          word, command, command);
@@ -197,7 +202,7 @@ static bool read_variables(struct options *o, struct fault *f)
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         char name[NAME_BYTES_MAX];
         option_variable(row, name, sizeof name);
-        if ((row->commands & o->command) && !row->typed &&
+        if (option_is_of(row, o->command) && !row->typed &&
             (!read_variable(o, row, name, f) ||
              (row->env && !read_variable(o, row, row->env, f)))) {
             return false;
@@ -213,7 +218,7 @@ static bool on_config(void *owner, const struct option_row *row, const char *whe
     struct options *o = owner;
     struct value unused = {.source = SOURCE_NONE}, *v = value_of(o, row);
     bool ok = true;
-    if (!(row->commands & o->command) || v->source > SOURCE_FILE) {
+    if (!option_is_of(row, o->command) || v->source > SOURCE_FILE) {
         v = &unused;
     }
     value_empty(v);
@@ -235,12 +240,12 @@ static bool read_file(struct options *o, struct fault *f)
  * meets no server, and requires nothing. */
 static bool read_defaults(struct options *o, struct fault *f)
 {
-    unsigned required = option_is_given(o, OPTION_RUN_ONE) ? 0 : o->command;
+    bool by_hand = option_is_given(o, OPTION_RUN_ONE);
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
-        if (!(row->commands & o->command) || value_of(o, row)->source != SOURCE_NONE) {
+        if (!option_is_of(row, o->command) || value_of(o, row)->source != SOURCE_NONE) {
             continue;
         }
-        if (row->required & required) {
+        if (!by_hand && row->required >> o->command & 1) {
             char allowed[OPTION_ALLOWED_BYTES];
             option_value_allowed(row, allowed);
             return fault_set(f, FAULT_CONFIG,

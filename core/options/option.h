@@ -12,37 +12,40 @@
 #include <stdio.h>
 
 enum command {
-    COMMAND_SETUP = 1 << 0,
-    COMMAND_ENQUEUE = 1 << 1,
-    COMMAND_WORKER = 1 << 2,
-    COMMAND_CLEANER = 1 << 3,
-    COMMAND_STATUS = 1 << 4,
-    COMMAND_SHOW = 1 << 5,
-    COMMAND_SCHEDULE = 1 << 6,
-    COMMAND_LIST = 1 << 7,
-    COMMAND_RETRY = 1 << 8,
-    COMMAND_CANCEL = 1 << 9,
-    COMMAND_DELETE = 1 << 10,
-    COMMAND_RUN_NOW = 1 << 11,
-    COMMAND_SET = 1 << 12,
-    COMMAND_PAUSE = 1 << 13,
-    COMMAND_RESUME = 1 << 14,
-    COMMAND_QUEUE = 1 << 15,
-    COMMAND_KIND = 1 << 16,
-    COMMAND_AUDIT = 1 << 17,
-    COMMAND_WHY = 1 << 18,
-    COMMAND_ADOPT = 1 << 19,
-    COMMAND_DOCTOR = 1 << 20,
-    COMMAND_FLOW = 1 << 21,
-    COMMAND_LIMIT = 1 << 22,
-    COMMAND_WAIT = 1 << 23,
-    COMMAND_SIGNAL = 1 << 24,
-    COMMAND_SCALER = 1 << 25,
-    COMMAND_CANARY = 1 << 26,
-    COMMAND_UI = 1 << 27,
-    COMMAND_DEV = 1 << 28,
+    COMMAND_SETUP,
+    COMMAND_ENQUEUE,
+    COMMAND_WORKER,
+    COMMAND_CLEANER,
+    COMMAND_STATUS,
+    COMMAND_SHOW,
+    COMMAND_SCHEDULE,
+    COMMAND_LIST,
+    COMMAND_RETRY,
+    COMMAND_CANCEL,
+    COMMAND_DELETE,
+    COMMAND_RUN_NOW,
+    COMMAND_SET,
+    COMMAND_PAUSE,
+    COMMAND_RESUME,
+    COMMAND_QUEUE,
+    COMMAND_KIND,
+    COMMAND_AUDIT,
+    COMMAND_WHY,
+    COMMAND_ADOPT,
+    COMMAND_DOCTOR,
+    COMMAND_FLOW,
+    COMMAND_LIMIT,
+    COMMAND_WAIT,
+    COMMAND_SIGNAL,
+    COMMAND_SCALER,
+    COMMAND_CANARY,
+    COMMAND_UI,
+    COMMAND_DEV,
+    COMMAND_COUNT, /* at most 64 */
 };
-enum { COMMANDS_ALL = (1 << 29) - 1 };
+
+/* A set of commands: bit n is command n. */
+#define COMMANDS_ALL ((UINT64_C(1) << COMMAND_COUNT) - 1)
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -150,8 +153,8 @@ struct option_row {
     const char *name; /* without the dashes */
     char letter;      /* 0 = none */
     enum option_type type;
-    unsigned commands; /* which commands take it */
-    unsigned required; /* and which refuse to start without it */
+    uint64_t commands; /* which commands take it */
+    uint64_t required; /* and which refuse to start without it */
     const char *arg;   /* what --help calls the value; NULL of a FLAG */
     const char *def;   /* in the form a user would type; NULL = none */
     int64_t min, max;  /* of INT and DURATION (milliseconds) */
@@ -170,6 +173,9 @@ struct options; /* the values of one run */
 
 /* "worker" */
 const char *command_word(enum command command);
+
+/* Does the command take the option? */
+bool option_is_of(const struct option_row *row, enum command command);
 
 /* Read the command line of `command`, the environment and the config file. An empty variable counts
  * as not given. With --help the rest is not looked at, and options_read() returns true.

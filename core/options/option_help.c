@@ -71,7 +71,7 @@ static void help_row(FILE *out, const struct option_row *row)
 void options_help(FILE *out, enum command command)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (option_rows[i].commands & command) {
+        if (option_is_of(&option_rows[i], command)) {
             help_row(out, &option_rows[i]);
         }
     }
@@ -79,15 +79,17 @@ void options_help(FILE *out, enum command command)
 
 void option_commands(const struct option_row *row, struct buf *b)
 {
-    const unsigned commands = row->commands;
     const char *comma = "";
-    for (unsigned c = 1; c < COMMANDS_ALL && commands != COMMANDS_ALL; c <<= 1) {
-        if (commands & c) {
-            buf_printf(b, "%s%s", comma, command_word((enum command)c));
+    if (row->commands == COMMANDS_ALL) {
+        buf_put_text(b, "all");
+        return;
+    }
+    for (enum command c = 0; c < COMMAND_COUNT; c++) {
+        if (option_is_of(row, c)) {
+            buf_printf(b, "%s%s", comma, command_word(c));
             comma = ", ";
         }
     }
-    buf_put_text(b, commands == COMMANDS_ALL ? "all" : "");
 }
 
 /* No text of a row holds a bar, which ends a cell, or a <, which begins HTML. */

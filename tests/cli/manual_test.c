@@ -31,9 +31,8 @@ static const char *in_roff(const char *name, char text[128])
 static void test_the_manual_has_all(void **state)
 {
     char *text = page(*state, "--man"), line[160], name[128];
-    for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
-        (void)snprintf(line, sizeof line, "\\fBtenon %s\\fR",
-                       in_roff(command_word((enum command)c), name));
+    for (enum command c = 0; c < COMMAND_COUNT; c++) {
+        (void)snprintf(line, sizeof line, "\\fBtenon %s\\fR", in_roff(command_word(c), name));
         assert_contains(text, line);
     }
     for (size_t i = 0; i < OPTION_COUNT; i++) {

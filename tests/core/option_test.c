@@ -104,7 +104,7 @@ static void test_rows_are_whole(void **state)
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
         assert_true(row->name && *row->name && row->text && *row->text);
-        assert_true(row->commands != 0 && (row->commands & ~(unsigned)COMMANDS_ALL) == 0);
+        assert_true(row->commands != 0 && (row->commands & ~COMMANDS_ALL) == 0);
         assert_int_equal(row->required & ~row->commands, 0);
         assert_int_equal(row->arg == NULL, row->type == OPTION_TYPE_FLAG);
         assert_true(!row->fits || row->allowed);
@@ -143,10 +143,10 @@ static void test_help_and_docs_name_every_option(void **state)
         char name[64];
         (void)snprintf(name, sizeof name, "`--%s", row->name);
         assert_contains(markdown, name);
-        for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
-            char *help = printed(options_help, (enum command)c);
+        for (enum command c = 0; c < COMMAND_COUNT; c++) {
+            char *help = printed(options_help, c);
             (void)snprintf(name, sizeof name, "--%s", row->name);
-            assert_int_equal(row->commands & c ? !strstr(help, name) : 0, 0);
+            assert_true(!option_is_of(row, c) || strstr(help, name));
             free(help);
         }
     }
@@ -442,9 +442,9 @@ static void test_servers_are_required(void **state)
 {
     (void)state;
     (void)unsetenv("DATABASE_URL");
-    for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
+    for (enum command c = 0; c < COMMAND_COUNT; c++) {
         if (c != COMMAND_DEV) { /* which may start its own */
-            must_refuse((enum command)c, "", "--database-url|DATABASE_URL|postgresql://");
+            must_refuse(c, "", "--database-url|DATABASE_URL|postgresql://");
         }
     }
     (void)setenv("DATABASE_URL", "postgresql://h/d", 1);
