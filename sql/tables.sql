@@ -819,8 +819,8 @@ COMMENT ON COLUMN tenon.worker.broker_away IS 'The reason why it is not connecte
 COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run suspects (`tenon.suspect`), one at a time and nothing else; NULL = it does not have the turn.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
--- What happened in each minute, counted by those who did it. Each worker writes to its own rows every five seconds, so that none
--- waits for another; the leading cleaner adds up those of all workers some minutes later, and keeps the sums for a day.
+-- Counts of each minute. Each worker updates its own rows every 5 s, so that no worker waits for another; the leading cleaner adds
+-- up the rows of all workers after three minutes and keeps the sums for a day.
 CREATE TABLE tenon.minute (
     minute    timestamptz NOT NULL,
     queue     text        NOT NULL,
@@ -835,18 +835,18 @@ CREATE TABLE tenon.minute (
     run_us    bigint      NOT NULL DEFAULT 0,
     PRIMARY KEY (minute, queue, kind, worker_id)
 );
-COMMENT ON TABLE tenon.minute IS 'How many tasks were started and how they ended, by minute, queue, kind and worker; kept for a day. A worker writes what it counted every 5 s, and when it stops; one that is killed takes up to 5 s of it along.';
-COMMENT ON COLUMN tenon.minute.minute IS 'The minute in which it was written, by its beginning.';
-COMMENT ON COLUMN tenon.minute.queue IS 'Of a worker''s first 200 pairs of queue and kind; what belongs to others is counted as `(other)`.';
+COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; kept for a day. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
+COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written.';
+COMMENT ON COLUMN tenon.minute.queue IS 'The queue. A worker counts its first 200 pairs of queue and kind separately, and all others as `(other)`.';
 COMMENT ON COLUMN tenon.minute.kind IS 'The kind of the tasks.';
-COMMENT ON COLUMN tenon.minute.worker_id IS 'Who counted; 00000000-0000-0000-0000-000000000000: cleaners, and all workers, whose rows are added up after three minutes.';
-COMMENT ON COLUMN tenon.minute.started IS 'Attempts that were started.';
-COMMENT ON COLUMN tenon.minute.ended IS 'Attempts that ended, whatever came of them, but for those that were given back or lost.';
+COMMENT ON COLUMN tenon.minute.worker_id IS 'The worker; 00000000-0000-0000-0000-000000000000: the cleaners, and after three minutes the sum of all workers.';
+COMMENT ON COLUMN tenon.minute.started IS 'Attempts started.';
+COMMENT ON COLUMN tenon.minute.ended IS 'Attempts ended, except those that were released or whose claim was lost.';
 COMMENT ON COLUMN tenon.minute.done IS 'Tasks done.';
 COMMENT ON COLUMN tenon.minute.failed IS 'Attempts that failed, timed out, or crashed.';
-COMMENT ON COLUMN tenon.minute.dead IS 'Tasks that died; their last attempts are among the failed ones.';
-COMMENT ON COLUMN tenon.minute.wait_us IS 'How long the started ones had been ready before, all together, in microseconds.';
-COMMENT ON COLUMN tenon.minute.run_us IS 'How long the ended ones ran, all together, in microseconds.';
+COMMENT ON COLUMN tenon.minute.dead IS 'Tasks dead; their last attempts also count in `failed`.';
+COMMENT ON COLUMN tenon.minute.wait_us IS 'Sum of the times that started tasks had been ready, in microseconds.';
+COMMENT ON COLUMN tenon.minute.run_us IS 'Sum of the run times of ended attempts, in microseconds.';
 
 -- Failures of cleaners: a row for each chore that has failed several times in a row, and one for RabbitMQ while it is away. A
 -- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.

@@ -1,5 +1,5 @@
--- How many attempts were started and failed, and how many tasks were done and died in the last hours, in steps of time; and
--- how long what was started had waited, in seconds on average. Steps without any are left out.
+-- Attempts started and failed, and tasks done and dead, in the last hours by step; and the mean wait of started tasks in seconds.
+-- Steps without any are left out.
 --   $1 integer  minutes of a step    $2 integer  how many steps    $3 text  the queue; NULL = all
 WITH span AS MATERIALIZED (  -- to the end of this minute
     SELECT date_trunc('minute', statement_timestamp()) + interval '1 min' - $1::integer * $2::integer * interval '1 min' AS since

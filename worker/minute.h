@@ -1,4 +1,4 @@
-/* What a worker has counted goes into tenon.minute, bit by bit. */
+/* Writes what a worker has counted into tenon.minute. */
 #ifndef TENON_WORKER_MINUTE_H
 #define TENON_WORKER_MINUTE_H
 
@@ -11,8 +11,8 @@ struct minute;
 struct minute *minute_new(struct series *s);
 void minute_free(struct minute *c); /* NULL is fine */
 
-/* Write what came since the last time; nothing came: nothing is sent. What could not be written is
- * written the next time; if only the answer was lost, it counts twice. */
+/* Write the difference since the last successful write; nothing is sent if there is none. After a
+ * failure the next call writes it again, so it counts twice if only the answer was lost. */
 MUST_CHECK bool minute_write(struct minute *c, struct db *db, const char *worker_id,
                              struct fault *f);
 

@@ -1,4 +1,4 @@
--- Adds what this worker has counted since the last time to the minute that it is now.
+-- Adds what this worker has counted since its last write to the current minute.
 --   $1 uuid      worker
 --   $2 text[]    queues      $3 text[]    kinds: a pair for each element of what follows
 --   $4 bigint[]  started     $5 bigint[]  ended      $6 bigint[]  done    $7 bigint[]  failed    $8 bigint[]  dead

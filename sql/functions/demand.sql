@@ -31,8 +31,8 @@ $$;
 
 COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;
 
--- How many attempts of the queue were started each second, in the last two to three minutes, and how long one ran; if none
--- has ended, how long those of the last day ran.
+-- The attempts of the queue started per second in the last two to three minutes, and their mean run time; if none has ended
+-- since, the mean run time of the last day.
 CREATE OR REPLACE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH span AS (

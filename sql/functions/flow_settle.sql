@@ -1,8 +1,7 @@
--- What settle does for flows: what follows from the end of a parent, and the end of a flow.
+-- What settle does for flows: what follows from the end of a parent and from the end of a flow.
 
--- How the tasks stand, as their own rows say: ended, or unfinished again because somebody retried them. One of which
--- nothing is left ended well while no history was kept: tenon.delete_where() leaves those with a note. Results are kept for
--- those who wait.
+-- Records the states of tasks by their own rows: ended, or unfinished again after a retry. A task without any row was done while no history
+-- was kept: tenon.delete_where() leaves a note for those that it deletes. Results are kept for tasks that wait for them.
 CREATE OR REPLACE FUNCTION tenon.record_flow_ends(tasks bigint[], since timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -25,7 +24,7 @@ BEGIN
      WHERE m.id = i AND m.state IS DISTINCT FROM s.state;
 END $$;
 
--- Those that a retry may make unfinished again: what belongs to a cancelled flow would be cancelled with it once more.
+-- The tasks that may be retried: a task of a cancelled flow may not, because it would be cancelled again.
 CREATE OR REPLACE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ARRAY(SELECT i FROM unnest($1) i
@@ -137,7 +136,7 @@ BEGIN
     END IF;
 END $$;
 
--- Enqueues the task that a flow wants at its end: for whoever made it, who was allowed to when he made it.
+-- Enqueues the callback of a flow, as the role that made the flow: that role was allowed to enqueue it when it made the flow.
 CREATE OR REPLACE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH new AS (
@@ -155,7 +154,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT id FROM new
 $$;
 
--- The end of a flow whose row the caller has locked: each callback is enqueued once, when its moment comes first.
+-- The end of a flow whose row the caller has locked: each callback is enqueued once, the first time that its condition holds.
 CREATE OR REPLACE FUNCTION tenon.end_flow(f tenon.flow) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -175,8 +174,8 @@ BEGIN
      WHERE w.id = f.id;
 END $$;
 
--- Cancels up to `most` tasks of a cancelled flow, with payloads of 8 MB at most, except those that somebody has locked; returns
--- how many, and whether there are more.
+-- Cancels up to `most` tasks of a cancelled flow, with payloads of at most 8 MB, except locked tasks; returns how many, and
+-- whether there are more.
 CREATE OR REPLACE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -191,7 +190,7 @@ BEGIN
     PERFORM tenon.end_tasks(ours, 'cancelled', clock_timestamp(), 'cancelled by ' || by || ', with its flow');
 END $$;
 
--- Has any of its tasks not ended?
+-- Does the flow have a task that has not ended?
 CREATE OR REPLACE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.flow_task m
@@ -222,7 +221,7 @@ BEGIN
                       AND (w.ended_at IS NOT NULL
                            OR (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL));
     ours := ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (ended) ORDER BY w.id FOR UPDATE SKIP LOCKED);
-    -- now nobody adds a task; what was added before we had the lock is seen from here on
+    -- with the lock held nobody adds a task; tasks added before the lock are visible from here on
     UPDATE tenon.flow w SET ended_at = NULL
      WHERE w.id = ANY (ours) AND w.ended_at IS NOT NULL
        AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NOT NULL;
@@ -232,7 +231,7 @@ BEGIN
         PERFORM tenon.end_flow(f);
     END LOOP;
     again := again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
-    -- and what was added while a flow was cancelled, and was not seen above
+    -- and tasks that were added while the flow was cancelled and were not visible above
     RETURN again || ARRAY(SELECT w.id FROM tenon.flow w
                            WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again) AND tenon.has_tasks(w.id));
 END $$;

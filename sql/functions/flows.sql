@@ -1,6 +1,6 @@
 -- Flows: tasks that wait for others, their parents; and batches: flows that enqueue a task when all of theirs have ended.
 
--- How the flows stand.
+-- The flows and their states.
 CREATE OR REPLACE VIEW tenon.flows AS
     SELECT f.id, f.name,
            CASE WHEN f.open AND f.cancelled_at IS NULL THEN 'open'
@@ -35,8 +35,8 @@ COMMENT ON COLUMN tenon.flows.expired IS 'How many are expired.';
 CREATE OR REPLACE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT made_by = session_user OR tenon.is_operator() $$;
 
--- The flow, if whoever logged in may touch it. Until the commit it cannot end, nor be purged; others may add to it, close
--- it and cancel it all the same.
+-- The flow, if the session's role may change it. It can neither end nor be purged before the commit; other sessions may still add
+-- to it, close it and cancel it.
 CREATE OR REPLACE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,7 +64,7 @@ LANGUAGE sql STABLE AS $$
      ORDER BY p.o
 $$;
 
--- The payload of a task with what its parents returned; NULL: it is too long. It stops reading results at that length.
+-- The payload of a task with the results of its parents; NULL = too long. It stops reading results at that length.
 CREATE OR REPLACE FUNCTION tenon.with_parents(task bigint, payload jsonb, bytes_max integer) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -136,8 +136,8 @@ BEGIN
     RETURN p.waits;
 END $$;
 
--- New tasks become tasks of a flow. Parents that were enqueued in this very transaction cannot have ended; of others,
--- which may just end, a note makes tenon.settle() look after the commit, and true is returned.
+-- Adds new tasks to a flow. Parents enqueued in this transaction cannot have ended yet. Other parents may end at any moment: a
+-- note makes tenon.settle() look at them after the commit, and the function returns true.
 CREATE OR REPLACE FUNCTION tenon.join_flow(ids bigint[], flow bigint, depends_on bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -299,14 +299,14 @@ BEGIN
     RETURN places;
 END $$;
 
--- Refuses tasks that wait for each other, with the circle; `places` has all others.
+-- Raises an error that shows tasks waiting for each other in a circle; `places` has all other tasks.
 CREATE OR REPLACE FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     path integer[] := ARRAY(SELECT c FROM unnest(child) c WHERE c <> ALL (places) ORDER BY c LIMIT 1);
     next integer;
 BEGIN
-    LOOP  -- whoever has no place has a parent without one
+    LOOP  -- a task without a place has a parent without one
         SELECT min(e.parent) INTO next FROM unnest(child, parent) e (child, parent)
          WHERE e.child = path[cardinality(path)] AND e.parent <> ALL (places);
         EXIT WHEN next = ANY (path) OR cardinality(path) >= 1000;
@@ -317,7 +317,7 @@ BEGIN
                          'without a circle: no task waits for itself, by whatever way');
 END $$;
 
--- The names of the tasks of a description, and who waits for whom, by their numbers from 1, in the order of parents.
+-- The names of a description's tasks, and which task waits for which, by numbers from 1, in the order of the parents.
 CREATE OR REPLACE FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[])
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -366,7 +366,7 @@ LANGUAGE sql AS $$
         flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
 $$;
 
--- All of them, parents first; what is wrong with one says which it is.
+-- Enqueues all tasks of a description, parents first; an error names the task.
 CREATE OR REPLACE FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[])
 RETURNS void
 LANGUAGE plpgsql AS $$
@@ -427,7 +427,7 @@ BEGIN
     RETURN made;
 END $$;
 
--- An untyped text that is an object is a description: so that nobody has to cast what his driver sends.
+-- An untyped text that is a JSON object is a description, so that callers need not cast what their driver sends.
 CREATE OR REPLACE FUNCTION tenon.flow(name text DEFAULT NULL, notify boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -480,7 +480,7 @@ COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task r
 
 COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;
 
--- A task that did not end well, among those that this one waits for, directly or not; it reads up to 1,000. NULL: none.
+-- A task that did not end well among those that this one waits for, directly or not; reads up to 1,000 tasks. NULL = none.
 CREATE OR REPLACE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE up (id) AS (

@@ -141,7 +141,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Adds up the rows that workers wrote three minutes ago and before, but not over an hour before, and deletes those of over a day ago.
+-- Adds up workers' rows that are between three minutes and an hour old, and deletes rows older than 25 hours.
 CREATE OR REPLACE FUNCTION tenon.fold_minutes() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (

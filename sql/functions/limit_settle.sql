@@ -1,6 +1,6 @@
--- What settle does for limits: counts what has ended, and lets waiting tasks go.
+-- What settle does for limits: it counts the tasks that have ended and releases waiting ones.
 
--- Look at these keys again, then or before. (Not in SQL, which would be planned anew with each call.)
+-- Notes that these keys must be looked at again at `at`, or earlier. (PL/pgSQL, because each call of an SQL function is planned again.)
 CREATE OR REPLACE FUNCTION tenon.limit_again(keys text[], at timestamptz, why text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -8,13 +8,13 @@ BEGIN
     ON CONFLICT ON CONSTRAINT limit_due_pkey DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
 END $$;
 
--- Lets a task with several keys go, if all of them have room; else it waits in the line of one that has none. It holds
--- nothing while it waits, so that no two can wait for each other. Returns it if it goes.
+-- Releases a task with several keys if all of them have room. Otherwise the task moves to the line of a key that has none. It
+-- holds no key while it waits, so two tasks cannot wait for each other. Returns the task if it was released.
 CREATE OR REPLACE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     keys    text[] := (SELECT t.limit_keys FROM tenon.task t WHERE t.id = head.task_id);
-    mine    text[] := tenon.lock_rates(keys);  -- by itself: the next statement sees what was committed before
+    mine    text[] := tenon.lock_rates(keys);  -- a statement of its own: the next one sees what was committed before the lock
     stopped tenon.limit_room;
 BEGIN
     SELECT r.* INTO stopped FROM tenon.limit_rooms(keys, mine) r
@@ -37,8 +37,8 @@ BEGIN
     RETURN '{}';
 END $$;
 
--- Lets these go, but for those that somebody has locked; returns which. Rows are found by their key and task one by
--- one, and changed by where they lie, whatever the table held when the plan was made.
+-- Releases these tasks, except locked ones; returns those it released. Each row is looked up by its key and task and updated by
+-- its ctid, so the plan is good even if it was made when the table was empty.
 CREATE OR REPLACE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,8 +59,8 @@ BEGIN
     RETURN free;
 END $$;
 
--- How many more tasks of keys that share may be let go: as many as keep all slots busy while the next are let go, and
--- not more, because those that were let go start in that order.
+-- How many more tasks of fair keys may be released: enough to keep all slots busy until the next turn, and no more, because
+-- tasks start in the order in which they were released.
 CREATE OR REPLACE FUNCTION tenon.limit_free(share text) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT greatest(0, 8 + 2 * (SELECT coalesce(sum(w.slots), 0) FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive')
@@ -69,9 +69,9 @@ LANGUAGE sql STABLE AS $$
                              AND t.start_time IS NULL))::integer
 $$;
 
--- Keys that share and have room take part; those without do not, until something of theirs ends. New ones take part in
--- the next round: else ever new keys, a task each, would always come before those that wait. One that comes back is at
--- most a round behind the others, who may have begun anew at 0 while nobody waited for a turn.
+-- Fair keys with room take part in the round robin; a key without room takes part again when one of its tasks ends. A new key
+-- starts in the next round: otherwise a stream of new keys with one task each would always come first. A key that returns is
+-- at most one round behind the others, because their passes may have restarted at 0 meanwhile.
 CREATE OR REPLACE FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -87,7 +87,7 @@ BEGIN
      WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
 END $$;
 
--- When keys that still have a line are to be seen to again.
+-- Notes when keys with waiting tasks must be looked at again.
 CREATE OR REPLACE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -97,7 +97,7 @@ BEGIN
     ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
 END $$;
 
--- Keys whose line is empty now, or whose own limits let them have no more, wait for no turn; returns how many these are.
+-- Removes keys from the round robin: those with no waiting task, and those whose own limit is used up. Returns how many.
 CREATE OR REPLACE FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -112,8 +112,8 @@ BEGIN
     RETURN cardinality(gone) + cardinality(full_);
 END $$;
 
--- Lets tasks of keys that share go, round robin: `weight` of each key at its turn. Only the keys whose turn it is are
--- read, however many wait.
+-- Releases tasks of fair keys, round robin: `weight` tasks of each key at its turn. It reads only the keys whose turn it is,
+-- however many wait.
 CREATE OR REPLACE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -142,7 +142,7 @@ BEGIN
      WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
     PERFORM tenon.limit_note_due(rooms);
     left_ := tenon.limit_leave(rooms);
-    -- others' turn, if these did not take all; and again in a second, should no end tell
+    -- the turn passes to other keys if these did not use all slots; and it is looked at again in a second even if no task ends
     INSERT INTO tenon.limit_event (keys)
     SELECT ARRAY[t.key] FROM tenon.limit_turn t
      WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND cardinality(freed) < free ORDER BY t.pass LIMIT 1;
@@ -151,7 +151,7 @@ BEGIN
     RETURN freed;
 END $$;
 
--- Lets go what these keys allow, about `most` tasks and what fair keys take; returns which.
+-- Releases the tasks that these keys allow: about `most`, and those of fair keys. Returns them.
 CREATE OR REPLACE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -166,7 +166,7 @@ BEGIN
     rooms := ARRAY(SELECT r FROM tenon.limit_rooms(keys, mine) r);
     free := ARRAY(SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
                     FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0);
-    heads := ARRAY(SELECT h FROM tenon.limit_heads(free) h);  -- with a variable it becomes a part of the statement
+    heads := ARRAY(SELECT h FROM tenon.limit_heads(free) h);  -- inlined, because the argument is a variable
     freed := tenon.limit_admit_heads(heads);
     IF freed <> '{}' AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
         INSERT INTO tenon.limit_event (keys)
@@ -183,7 +183,7 @@ BEGIN
     RETURN freed;
 END $$;
 
--- Where the rows of these tasks lie, found by key and task one by one.
+-- The rows of these events' tasks in tenon.limit_task, each looked up by key and task.
 CREATE OR REPLACE FUNCTION tenon.limit_rows(events tenon.limit_event[])
 RETURNS TABLE (at tid, key text, keys text[], task_id bigint, state text, wanted_at timestamptz, hold_until timestamptz)
 LANGUAGE sql STABLE AS $$
@@ -193,8 +193,8 @@ LANGUAGE sql STABLE AS $$
                           WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
 $$;
 
--- A run that has ended counts as a start from here on. What is older than its rate's time counts no more, and goes, but
--- for what a tenon.take_limit() in an open transaction has locked.
+-- Records the starts of attempts that have ended, for limits with a rate, and deletes starts older than `per`. Rows locked by a
+-- tenon.take_limit() in an open transaction stay.
 CREATE OR REPLACE FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -209,8 +209,8 @@ BEGIN
          WHERE r.max_starts IS NOT NULL));
 END $$;
 
--- What is blocked again, or has changed, waits as its task's row says; what is not to wait for its time keeps its place.
--- A retried one enters; if its handler may still run, after that.
+-- Tasks that are blocked again or have changed wait as their rows in tenon.task say; a task that is already due keeps its place.
+-- A retried task gets a row; if its handler may still run, it waits until that is over.
 CREATE OR REPLACE FUNCTION tenon.limit_back(events tenon.limit_event[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -231,8 +231,8 @@ BEGIN
       FROM old o WHERE l.ctid = o.at;
 END $$;
 
--- The rows of tasks that have ended go, and those that are blocked again wait again: as the tables say now, whatever
--- happened when. A dead task at a strict key may stay as its head.
+-- Deletes the rows of tasks that have ended, and lets tasks that are blocked again wait again. It goes by the state of the tables
+-- now, not by the order of events. A dead task of a strict key may stay as its head.
 CREATE OR REPLACE FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -262,7 +262,7 @@ BEGIN
     END IF;
 END $$;
 
--- The waiting keys under the name of a limit, by skipping from one to the next; those beyond that key.
+-- The keys under the name of a limit that have waiting tasks, after the key `beyond`. It skips from key to key.
 CREATE OR REPLACE FUNCTION tenon.limit_keys_of(name text, beyond text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE k AS (
@@ -273,9 +273,9 @@ LANGUAGE sql STABLE AS $$
     SELECT k.key FROM k WHERE k.key = $1 OR split_part(k.key, ':', 1) = $1 AND $1 !~ '^(kind|queue)/'
 $$;
 
--- A limit was changed: the keys that wait under it, up to `most`, and the dead ones that may not block any more, are to be
--- seen to. That is found out now, when everybody sees the change, and not by whoever made it: his commit may be late, and
--- what came meanwhile was seen to by the limit as it was.
+-- After a change of a limit: notes up to `most` of its waiting keys, and its dead tasks, which may not block any more, so that
+-- they are looked at again. Settle does this, after the commit of the change: tasks that were enqueued before that commit were
+-- judged by the old limit.
 CREATE OR REPLACE FUNCTION tenon.limit_spread(name text, beyond text, most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -291,7 +291,7 @@ BEGIN
        AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
 END $$;
 
--- The keys of what was left to see to, up to `most` notes, and as many of what a change of a limit brings.
+-- Reads up to `most` events, and as many that a change of a limit adds; returns their keys.
 CREATE OR REPLACE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -312,7 +312,7 @@ BEGIN
     RETURN keys;
 END $$;
 
--- Locks the row of the kind or queue that a limit is of. False: somebody else has locked it.
+-- Locks the row of the kind or queue that a limit belongs to. False: another session has locked it.
 CREATE OR REPLACE FUNCTION tenon.lock_limited(name text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -328,8 +328,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Limits whose end has come go, but for those that somebody has locked, who may take his time: they hold no more anyway.
--- Of one that is paused the pause stays.
+-- Deletes limits whose `until` has passed, except locked ones: those have no effect any more and are deleted later. The pause of
+-- a paused limit stays.
 CREATE OR REPLACE FUNCTION tenon.limit_end() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -345,7 +345,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The keys for which the time has come, up to `most` of each sort.
+-- The keys that are due: up to `most` of each sort.
 CREATE OR REPLACE FUNCTION tenon.limit_came_due(most integer) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -367,8 +367,8 @@ BEGIN
     RETURN coalesce(keys, '{}');
 END $$;
 
--- In how many milliseconds tenon.settle() is to see to limits again, 0 = now; NULL: when something ends or is enqueued.
--- `ended` = false: as if limits whose end has come were gone: it may be that somebody has locked them.
+-- In how many milliseconds tenon.settle() must look at limits again; 0 = now; NULL = when a task ends or is enqueued. `ended` =
+-- false: ignores limits whose `until` has passed, because they may be locked.
 CREATE OR REPLACE FUNCTION tenon.limits_due_ms(ended boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -383,8 +383,8 @@ BEGIN
     RETURN CASE WHEN due IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM due - clock_timestamp()) * 1000)) END;
 END $$;
 
--- Lets tasks go that their limits allow; returns how much was done, and which tasks go. One at a time; what he counts needs
--- a snapshot that is newer than his lock.
+-- Releases tasks that their limits allow; returns how much was done, and the released tasks. One session at a time, and READ
+-- COMMITTED only: its counts need a snapshot taken after its lock.
 CREATE OR REPLACE FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off
     SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$

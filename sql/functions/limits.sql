@@ -1,7 +1,7 @@
--- Limits: how many tasks of a key run at once, how many start in a time, in which order, and whose turn it is.
--- docs/limits.md is for users, docs/decisions/0030-limits.md says why it is done so.
+-- Limits: how many tasks of a key run at once, how many start within a time, in which order, and whose turn it is.
+-- docs/limits.md is for users, docs/decisions/0030-limits.md gives the reasons.
 
--- The keys as the task's row keeps them; NULL: none.
+-- The keys as they are stored in the task's row; NULL = none.
 CREATE OR REPLACE FUNCTION tenon.check_limit_keys(limit_keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,9 +24,9 @@ BEGIN
               FROM (SELECT u.key, min(u.place) AS place FROM unnest(limit_keys) WITH ORDINALITY u (key, place) GROUP BY u.key) d);
 END $$;
 
--- Tasks that are blocked, wait for no parent and have limit_keys begin to wait for what their keys allow. Returns
--- whether tenon.settle() shall be called at once. One that had ended and is retried may have a row still, as nobody has seen
--- its end yet, or it blocks others: only tenon.settle() touches what is there.
+-- Puts blocked tasks with limit_keys and without unfinished parents into the lines of their keys. Returns whether
+-- tenon.settle() should be called at once. A retried task may still have a row, because its end is not settled yet or because it
+-- blocks others: only tenon.settle() changes rows that exist.
 CREATE OR REPLACE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -51,15 +51,15 @@ BEGIN
     RETURN true;
 END $$;
 
--- Blocked tasks that changed may have another place.
+-- Notes blocked tasks that were changed: their place in a line may be different.
 CREATE OR REPLACE FUNCTION tenon.limited_changed(ids bigint[]) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO tenon.limit_event (keys, task_id)
     SELECT t.limit_keys, t.id FROM tenon.task t WHERE t.id = ANY ($1) AND t.limit_keys IS NOT NULL AND t.wanted_at IS NOT NULL
 $$;
 
--- The rule of a key: of each column what its own row says, else what the row of its part before the colon says. Plain
--- SQL, so that it becomes a part of the statement that asks. `share`: whose turn it is, if it is fair.
+-- The rule of a key: each column from the key's own row, else from the row named by the part before the colon. Plain SQL, so that
+-- PostgreSQL inlines it. `share`: the name whose keys take turns, if the limit is fair.
 CREATE OR REPLACE FUNCTION tenon.limit_rule(key text)
 RETURNS TABLE (rule text, max_running integer, max_starts integer, per interval, strict boolean, when_dead text,
     share text, weight integer, paused boolean, until timestamptz)
@@ -75,17 +75,17 @@ LANGUAGE sql STABLE AS $$
                              AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
 $$;
 
--- The names of the rows that may have a say in what a key allows, now or at any time.
+-- The names of the rows that may decide what a key allows, now or at any other time.
 CREATE OR REPLACE FUNCTION tenon.limit_names(key text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
 $$;
 
--- How long starts of a key are kept: for the longest `per` of these rows. That of an exception which ends may be the shorter one.
+-- How long starts of a key are kept: for the longest `per` of these rows, because the `per` of an exception that ends may be shorter.
 CREATE OR REPLACE FUNCTION tenon.limit_kept(key text) RETURNS interval
 LANGUAGE sql STABLE AS $$ SELECT max(l.per) FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names($1)) $$;
 
--- In which line a task waits first: that of the key that lets the fewest run at once.
+-- In which line a task waits first: in that of the key with the smallest limit.
 CREATE OR REPLACE FUNCTION tenon.limit_first(keys text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
@@ -93,9 +93,9 @@ LANGUAGE sql STABLE AS $$
                        ORDER BY r.max_running, k.place LIMIT 1) END
 $$;
 
--- What counts against the rate of a key: all starts since then, which is `per` ago, and what was let go and has not started
--- (`at` is NULL), because that may start at any time. (A moment and not `per`: the index finds what is younger than a moment,
--- and what is older is not read, though an old snapshot keeps it all.)
+-- What counts against the rate of a key: all starts after `since`, which is `per` ago, and tasks that were released and have not
+-- started (`at` is NULL), because they may start at any time. (A moment and not `per`: the index finds rows after a moment, and
+-- older rows, which an old snapshot may keep, are not read.)
 CREATE OR REPLACE FUNCTION tenon.limit_used(key text, since timestamptz) RETURNS TABLE (at timestamptz, n integer)
 LANGUAGE sql STABLE AS $$
     SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > $2
@@ -105,8 +105,8 @@ LANGUAGE sql STABLE AS $$
        AND coalesce(t.start_time > $2, true)
 $$;
 
--- How many more tasks of each key may be let go, and when there may be more. `mine`: the rows of rules with
--- a rate that this transaction has locked.
+-- How many more tasks of each key may be released, and when there may be more. `mine`: the rows of rules with a rate that this
+-- transaction has locked.
 CREATE OR REPLACE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
 LANGUAGE sql STABLE AS $$
     SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.max_running - h.n, r.max_starts - u.n)) END::integer,
@@ -125,9 +125,9 @@ LANGUAGE sql STABLE AS $$
                           WHERE r.max_starts IS NOT NULL) u
 $$;
 
--- The rows of the rules with a rate for these keys, locked until the transaction ends: then nobody takes from them
--- meanwhile (tenon.take_limit). Those that somebody has locked are left out. Of a key all rows are locked, not only the
--- one whose rate holds now: an exception that begins or ends meanwhile changes which one that is.
+-- Locks the rows of rules with a rate for these keys until the transaction ends, so that no tenon.take_limit() takes from them
+-- meanwhile; returns their names. Rows that another session has locked are skipped. All rows of a key are locked, not only the
+-- one that applies now: an exception may begin or end meanwhile.
 CREATE OR REPLACE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,9 +141,9 @@ BEGIN
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
--- Who is next in the line of each key, as many as there is room for. Of a strict key it is the lowest id there is, and
--- nobody if that one waits for something else. No more than 100 of them wait in other lines at a time, so that a backlog
--- does not wander from line to line.
+-- The next tasks in the line of each key, as many as there is room for. For a strict key it is the task with the lowest id, and
+-- none if that task waits for something else. At most 100 tasks of a key wait in other lines at a time, so that a backlog does
+-- not move from line to line.
 CREATE OR REPLACE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.limit_head
 LANGUAGE sql STABLE AS $$
     SELECT r.key, c.task_id, c.alone, c.priority, c.wanted_at
@@ -160,7 +160,7 @@ LANGUAGE sql STABLE AS $$
              WHERE h.state = 'waits')) c
 $$;
 
--- When n more may be taken, should nothing else start: so many milliseconds from now.
+-- In how many milliseconds n more may be taken, if nothing else starts.
 CREATE OR REPLACE FUNCTION tenon.limit_wait_ms(key text, max_starts integer, per interval, n integer, since timestamptz) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
@@ -191,14 +191,14 @@ BEGIN
         RETURN 0;
     END IF;
     PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
-    SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
+    SELECT * INTO r FROM tenon.limit_rule(key);  -- read again: nobody changes it now
     moment := clock_timestamp();
     used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
     IF r.max_starts IS NOT NULL AND used > r.max_starts - n THEN
         RETURN tenon.limit_wait_ms(key, r.max_starts, r.per, n, moment - r.per);
     END IF;
-    -- What is not kept any more goes, and a few more go than come. As long as takes follow each other it is never older than
-    -- this: so what has gone, and an old snapshot keeps, is not read. The first after a pause reads all.
+    -- Deletes starts that are not kept any more, a few more than are added. While takes follow each other, no start is older than
+    -- this bound, so rows that were deleted but kept by an old snapshot are not read. The first take after a pause reads all.
     kept := tenon.limit_kept(key);
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
         SELECT s.ctid FROM tenon.limit_start s
@@ -207,7 +207,7 @@ BEGIN
          ORDER BY s.at LIMIT CASE WHEN used = 0 THEN 10000 ELSE 100 END FOR UPDATE SKIP LOCKED));
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
-EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- another session sets several rows in another order
     RETURN 100;
 END $$;
 
@@ -215,8 +215,8 @@ COMMENT ON FUNCTION tenon.take_limit IS $$For handlers that call a limited servi
 
 Call it by itself, outside of longer transactions: until yours ends, nobody else gets anything of that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
 
--- All that waits under a limit that was set or dropped is seen to again, and what is enqueued to its kind or queue
--- from now on gets its key, or not.
+-- After a limit was set or removed: its waiting tasks are looked at again, and tasks enqueued to its kind or queue get its key,
+-- or do not.
 CREATE OR REPLACE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -334,7 +334,7 @@ END $$;
 
 COMMENT ON FUNCTION tenon.pause_limit IS $$Lets nothing more of a key, or of all keys with this part before the colon, go; what was let go starts, what runs goes on.$$;
 
--- A row that says nothing else goes.
+-- Deletes the row if it says nothing else.
 CREATE OR REPLACE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -375,8 +375,8 @@ COMMENT ON COLUMN tenon.limits.waiting IS 'How many wait: for this key, for anot
 COMMENT ON COLUMN tenon.limits.dead IS 'How many dead ones block it (`strict`).';
 COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL = it stays, or there is none.';
 
--- The command that sets a key's limit anew, with twice the number that is in the way: at once, or else of starts. NULL:
--- it has none, or says what no option says.
+-- The command that sets a key's limit with twice the number that is in the way: max_running, or else max_starts. NULL: the key
+-- has no limit, or no option can express it.
 CREATE OR REPLACE FUNCTION tenon.limit_raised(key text, max_running integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(' ', 'tenon limit set', l.name,
@@ -394,7 +394,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE num_nonnulls(l.strict, l.when_dead) = 0 AND l.fair IS NOT FALSE
 $$;
 
--- What of a key's limit is in the way.
+-- Which part of a key's limit holds tasks back.
 CREATE OR REPLACE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT has_room boolean, OUT sentence text, OUT advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.max_starts IS NULL AND h.n < r.max_running,
@@ -420,7 +420,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      LIMIT 1
 $$;
 
--- Which key a task waits for, and behind how many; NULLs: none. As in tenon.why_blocked.
+-- The key that a task waits for, and how many tasks are before it; NULLs = none. Columns as in tenon.why_blocked.
 CREATE OR REPLACE FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

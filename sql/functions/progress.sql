@@ -1,7 +1,7 @@
 -- Progress, and more time: what a handler says of its task while it runs. Both under the fence of its claim.
 
--- The fence in the text of TENON_TASK_CLAIM, id/claims/key; `claims` only tells people which claim it is. Only functions with a search_path of their own call it. A regular expression
--- with {1,18} and the like takes longer to match than all the rest.
+-- The fence in the text of TENON_TASK_CLAIM, id/claims/key; `claims` only tells people which claim it is. Only functions with a
+-- search_path of their own call it. A regular expression with {1,18} and the like would take longer than the rest together.
 CREATE OR REPLACE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT key bigint)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Signals and results: what a task waits for, and who waits for a task.
+-- Signals and results: tasks that wait for a signal, and clients that wait for a task.
 
 CREATE OR REPLACE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true', notify boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -180,7 +180,7 @@ BEGIN
     n := cardinality(freed);
 END $$;
 
--- May whoever logged in see how this role's tasks end? Readers see everything.
+-- May the session's role see how tasks of this role end? Readers see everything.
 CREATE OR REPLACE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
@@ -210,8 +210,8 @@ COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
 
 A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
 
--- Whoever has locked the row is waited for no longer than a worker waits (100 ms): of two that wait for each other, this
--- one gives up. The mark is then missing, and whoever waits asks again by himself.
+-- It waits for a lock on the row as long as a worker does, 100 ms: if two wait for each other, this one gives up. The mark is then
+-- missing, and the waiting client asks again by itself.
 CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '50 ms' AS $$

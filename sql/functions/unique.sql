@@ -1,7 +1,7 @@
--- Unique keys: what becomes of an enqueue whose key is taken. docs/decisions/0022 says why it may have to wait for settle.
+-- Unique keys: what happens to an enqueue whose key is taken. docs/decisions/0022 says why it may have to wait for settle.
 
--- The unfinished task of this kind that holds unique_key; NULLs: none. By the index, also in a session that made its
--- plan when there were only a few tasks.
+-- The unfinished task of this kind that holds unique_key; NULLs = none. It uses the index even in a session that planned it when
+-- there were only a few tasks.
 CREATE OR REPLACE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -12,9 +12,9 @@ BEGIN
     RETURN held;
 END $$;
 
--- One of two that were enqueued under a key: `b`, which was there, after `a` came. NULL: they cannot be one, because `a`
--- may not change what another role enqueued, or where it may not enqueue; or `b` does not start any more; or the merged
--- payload would be too large.
+-- Joins two enqueues with the same key: returns `b`, the earlier one, changed by `a`. NULL: they cannot be joined, because the
+-- role of `a` may not change the task of another role or may not enqueue there, because `b` has missed start_before, or because
+-- the merged payload would be too large.
 CREATE OR REPLACE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
     IF a.on_conflict = 'replace' THEN
         b.payload := a.payload;
         b.payload_bytes := a.payload_bytes;
-        -- a task that is due keeps its place; else, if it is replaced all the time, it would never start
+        -- a task that is due keeps its place: a task that is replaced again and again would otherwise never start
         b.run_at := CASE WHEN a.run_at <= a.created_at THEN least(held, a.run_at) ELSE a.run_at END;
         b.start_before := a.start_before;
     ELSIF a.on_conflict = 'merge' THEN
@@ -44,13 +44,13 @@ BEGIN
     IF a.debounce IS NOT NULL THEN
         b.run_at := a.run_at;
     END IF;
-    IF a.debounce_max IS NOT NULL THEN  -- what is overdue by that comes now, or keeps its place: it does not get ahead of others
+    IF a.debounce_max IS NOT NULL THEN  -- past debounce_max it is due now, or keeps its place; it does not overtake others
         b.run_at := least(a.run_at, greatest(b.created_at + a.debounce_max, least(held, a.created_at)));
     END IF;
     RETURN b;
 END $$;
 
--- A task as one that was enqueued.
+-- A task as a row of tenon.again.
 CREATE OR REPLACE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
 LANGUAGE sql STABLE AS $$
     SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
@@ -58,9 +58,9 @@ LANGUAGE sql STABLE AS $$
                ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
 $$;
 
--- Let the unstarted task that holds the key take in what was enqueued under it. It is locked until the commit then, so
--- that it starts afterwards. False: it cannot be (tenon.joined), it is running, locked by somebody, or gone; or it is
--- overdue by more than `patience`, and should rather be left to the workers, who pass over what is locked.
+-- Updates the waiting task that holds the key by an enqueue with that key. The task stays locked until the commit, so it starts
+-- after that. False: they cannot be joined (tenon.joined); the task is running, locked or gone; or it is overdue by more than
+-- `patience` and is left to the workers, which skip locked rows.
 CREATE OR REPLACE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,7 +71,7 @@ BEGIN
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
     b := tenon.joined(a, tenon.as_again(held));
     IF b.kind IS NULL THEN
-        RETURN false;  -- not even locked, which would keep another's task from starting
+        RETURN false;  -- not locked either: that would keep another role's task from starting
     END IF;
     SELECT t.* INTO held FROM tenon.task t
      WHERE t.unique_key = a.unique_key AND t.kind = a.kind AND t.start_time IS NULL
@@ -99,8 +99,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- What is enqueued under a key that another task holds: part of that task, if it can take it in now; else it is left to
--- tenon.settle(). Returns the holder; NULLs: it is gone.
+-- An enqueue with a key that another task holds: updates that task if it can be updated now; otherwise it is left to
+-- tenon.settle(). Returns the holder; NULLs = it is gone.
 CREATE OR REPLACE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -110,7 +110,7 @@ BEGIN
     IF held.id IS NULL THEN
         RETURN held;
     END IF;
-    -- what came before and waits still must not come after
+    -- not before an earlier enqueue that still waits
     waits := EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL);
     IF NOT waits AND tenon.join_holder(a, interval '200 ms') THEN
         RETURN held;
@@ -122,8 +122,8 @@ BEGIN
     RETURN held;
 END $$;
 
--- The task, ended or not, for which this key is held by unique_for; NULL: none, and now it is held until then. Who
--- finds it held waits for nobody.
+-- The task, ended or not, for which unique_for holds this key. NULL: nobody held the key, and now it is held until `until`. It
+-- does not wait for other transactions if the key is held.
 CREATE OR REPLACE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamptz) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,9 +141,9 @@ BEGIN
     RETURN held;
 END $$;
 
--- What was enqueued under a key, and has been committed: part of the task that holds the key, or a task of its own when
--- nobody holds it; under one that is running, or cannot take it in, it waits for the end, or joins what waits there.
--- False: somebody has locked the holder, or is just making one; later.
+-- Settles a committed enqueue: it updates the task that holds the key, or becomes a task itself if no task holds it. If the holder
+-- runs or cannot be updated, it waits for the holder's end, or joins the row that already waits for that. False: another session
+-- has locked the holder or is inserting one; try later.
 CREATE OR REPLACE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '2 ms' AS $$
 DECLARE
@@ -183,7 +183,7 @@ EXCEPTION
     WHEN lock_not_available THEN
         RETURN false;
     WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it, nor take it in
+        -- no enqueue leaves such a row; if there is one, it must neither stop the rows after it nor join them
         UPDATE tenon.again g SET taken = true, failed = left(SQLERRM, 8192) WHERE g.id = a.id;
         RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
             USING HINT = 'Delete the row, then enqueue it anew.';

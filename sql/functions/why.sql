@@ -30,7 +30,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $$;
 
--- Without a leading cleaner nothing that is blocked goes on, and nothing is recovered.
+-- Without a leading cleaner no blocked task continues and no task is recovered.
 CREATE OR REPLACE FUNCTION tenon.cleaner_leads() RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
@@ -105,7 +105,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                   make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
 $$;
 
--- How many stand before a task, if not more.
+-- 'behind 3 tasks', or 'behind at least 3 tasks'.
 CREATE OR REPLACE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format('behind %s%s %s', CASE WHEN more THEN 'at least ' END, n, CASE n WHEN 1 THEN 'task' ELSE 'tasks' END)

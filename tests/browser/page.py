@@ -10,7 +10,7 @@ import os
 import sys
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import ElementNotInteractableException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -40,7 +40,8 @@ class Page:
 
     def until(self, what, condition):
         """A page that is drawn again while the condition looks at it is looked at again."""
-        wait = WebDriverWait(self.driver, LIMIT_S, 0.1, [StaleElementReferenceException])
+        redrawn = [StaleElementReferenceException, ElementNotInteractableException]
+        wait = WebDriverWait(self.driver, LIMIT_S, 0.1, redrawn)
         return wait.until(lambda _: condition(), f"{what}; the page says: {self.text()}")
 
     def text(self):

@@ -128,7 +128,8 @@ static void test_the_page(void **state)
     int code = process_wait(p, LIMIT_MS);
     char *log = file_text(p->log);
     if (code != 0) {
-        fail_msg("%s", log);
+        (void)fputs(log, stderr); /* whole: fail_msg() cuts it */
+        fail_msg("page.py ended with %d", code);
     }
     free(log);
     char *answers = file_text(p->out);
