@@ -25,16 +25,16 @@ struct minute {
 
 struct minute *minute_new(struct series *s)
 {
-    struct minute *c = calloc(1, sizeof *c);
-    if (c) {
-        c->series = s;
+    struct minute *m = calloc(1, sizeof *m);
+    if (m) {
+        m->series = s;
     }
-    return c;
+    return m;
 }
 
-void minute_free(struct minute *c)
+void minute_free(struct minute *m)
 {
-    free(c);
+    free(m);
 }
 
 static struct figures figures_of(const struct series_sums *s)
@@ -61,29 +61,30 @@ static bool differ(const struct figures *one, const struct figures *two)
 }
 
 /* ret: how many pairs have something new */
-static size_t gather(struct minute *c, struct buf arrays[PARAMS])
+static size_t gather(struct minute *m, struct buf arrays[PARAMS])
 {
     size_t n = 0;
     struct series_sums sums;
     for (size_t i = 0; i <= SERIES_MAX; i++) {
-        if (!series_read(c->series, i, &sums)) {
+        if (!series_read(m->series, i, &sums)) {
             continue;
         }
-        c->now[i] = figures_of(&sums);
-        if (!differ(&c->now[i], &c->written[i])) {
+        m->now[i] = figures_of(&sums);
+        if (!differ(&m->now[i], &m->written[i])) {
             continue;
         }
         n++;
         array_put_text(&arrays[QUEUES], sums.queue);
         array_put_text(&arrays[KINDS], sums.kind);
         for (int j = 0; j < COLUMNS; j++) {
-            array_put_int(&arrays[FIGURES + j], c->now[i].of[j] - c->written[i].of[j]);
+            array_put_int(&arrays[FIGURES + j], m->now[i].of[j] - m->written[i].of[j]);
         }
     }
     return n;
 }
 
-bool minute_write(struct minute *c, struct db *db, const char *worker_id, struct fault *f)
+bool minute_write(struct minute *m, struct db *db, const char *worker_id, int64_t limit_ms,
+                  struct fault *f)
 {
     struct buf arrays[PARAMS];
     const char *params[PARAMS] = {[WORKER] = worker_id};
@@ -92,17 +93,19 @@ bool minute_write(struct minute *c, struct db *db, const char *worker_id, struct
         buf_init(&arrays[i], BYTES_MAX);
         array_begin(&arrays[i]);
     }
-    size_t n = gather(c, arrays);
+    size_t n = gather(m, arrays);
     for (int i = QUEUES; i < PARAMS; i++) {
         params[i] = array_end(&arrays[i]);
         ok = ok && params[i];
     }
-    ok = ok ? n == 0 || db_exec(db, &sql_minute, params, PARAMS, NULL, f) : fault_memory(f);
+    struct db_call call = {.statement = &sql_minute, .params = params, .n_params = PARAMS};
+    ok = ok ? n == 0 || db_batch(db, &call, 1, limit_ms, NULL, f) : fault_memory(f);
+    rows_free(call.rows);
     for (int i = QUEUES; i < PARAMS; i++) {
         buf_clear(&arrays[i]);
     }
     for (size_t i = 0; ok && i <= SERIES_MAX; i++) {
-        c->written[i] = c->now[i];
+        m->written[i] = m->now[i];
     }
     return ok || fault_add(f, "could not write what was counted to tenon.minute");
 }

@@ -276,10 +276,10 @@ static void write_note(struct presence *p)
 }
 
 /* What fails is told once, and tried again with the next ping. */
-static void write_minute(struct presence *p)
+static void write_minute(struct presence *p, int64_t limit_ms)
 {
     struct fault f = {0};
-    bool ok = minute_write(p->minute, p->db, p->worker_id, &f);
+    bool ok = minute_write(p->minute, p->db, p->worker_id, limit_ms, &f);
     if (!ok && !p->minute_failed) {
         log_fault(LOG_WARNING, "minute_failed", &f);
     }
@@ -458,7 +458,7 @@ static void *presence_thread(void *arg)
         if (keep_up(p, drain, &f)) {
             (void)take_notified(p); /* what came with the answers */
             write_note(p);
-            write_minute(p);
+            write_minute(p, DB_ANSWER_LIMIT_MS);
         } else {
             report(p, false, false, f.text);
             come_back(p, &f);
@@ -589,7 +589,7 @@ bool presence_close(struct presence *p)
     struct fault ignored = {0};
     if (p->refused.code == FAULT_NONE && p->db && db_is_open(p->db) &&
         !POINT_FAILS(leave_due, &ignored)) {
-        write_minute(p);
+        write_minute(p, PRESENCE_LEAVE_LIMIT_MS);
         (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);
