@@ -217,9 +217,9 @@ void struck_await_elsewhere(struct struck *s, int64_t limit_ms)
 {
     if (test_sql_int(s->fx, "SELECT count(*) FROM public.claimed") > 0) {
         test_await(s->fx, limit_ms,
-                   "SELECT count(*) > 0 FROM tenon.task t JOIN (SELECT * FROM public.claimed ORDER "
-                   "BY end_ns NULLS LAST LIMIT 1) c ON c.task = t.id WHERE t.worker_id <> "
-                   "c.worker_id");
+                   "SELECT t.id IS NULL OR t.worker_id <> c.worker_id FROM (SELECT * FROM"
+                   " public.claimed ORDER BY end_ns NULLS LAST LIMIT 1) c LEFT JOIN tenon.task t"
+                   " ON t.id = c.task");
     }
 }
 

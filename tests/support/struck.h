@@ -45,7 +45,7 @@ void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
  * take their time when they run again. */
 void struck_note_claims(struct struck *s, pid_t pid);
 
-/* Wait until another worker holds the one of those tasks whose run ended first. */
+/* Wait until another worker holds, or has ended, the one of those tasks whose run ended first. */
 void struck_await_elsewhere(struct struck *s, int64_t limit_ms);
 
 /* Remember what has ended so far: the verdict finds a change of it. */
