@@ -22,7 +22,7 @@ struct handler {
     char *directory;    /* where it runs; NULL = where the worker does */
     int in_flight;      /* tasks a pool child may have at once; 0 = as its hello says */
     int chunk_size;     /* tasks it gets together, in one go; 0 = one by one */
-    int64_t chunk_wait_ms;  /* so long the first of them waits for the others */
+    int64_t chunk_wait_ms;  /* how long the first of them waits for the others */
     int64_t start_limit_ms; /* how long a pool child may take to say hello */
     struct isolation isolation;
     int64_t tasks_max;   /* pool: after so many answers a child is replaced; 0 = never */

@@ -11,7 +11,7 @@ enum {
     SERIES_MAX = 200,     /* pairs of queue and kind */
     SERIES_COUNTERS = 10, /* of a pair, at most */
     SERIES_TIMES = 2,     /* histograms of a pair */
-    SERIES_BUCKETS = 15,  /* of a histogram, but for the last, which has no bound */
+    SERIES_BUCKETS = 15,  /* of a histogram, except the last one, which has no bound */
 };
 #define SERIES_OTHER "(other)"
 
@@ -35,7 +35,7 @@ struct series_sums {
 };
 
 /* Pair `i` in the order in which they came; SERIES_MAX is that of all others.
- *   false   there are not so many yet */
+ *   false   there is no pair `i` yet */
 MUST_CHECK bool series_read(struct series *s, size_t i, struct series_sums *ret);
 
 /* Write a family: counters, whose `label` says which (words[i] for counter i); a histogram. */

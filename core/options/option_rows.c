@@ -109,7 +109,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "`linear(...)` or `constant(...)`, with the first delay, the longest, and what chance "
         "adds, or `polynomial(1 day, 10 %)`; else that of its kind or queue, else `polynomial`."),
     OPTION(
-        TRACE, "trace", IN(ENQUEUE), "TRACEPARENT", "The trace that the handler goes on with.",
+        TRACE, "trace", IN(ENQUEUE), "TRACEPARENT", "The trace that the handler continues.",
         .fits = fits_trace,
         .allowed =
             "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),

@@ -52,8 +52,8 @@ struct decider_handler {
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
-    int chunk_size;        /* its children get so many together, 0 = one by one; */
-    int64_t chunk_wait_ms; /* for which the oldest waits so long */
+    int chunk_size;        /* tasks that a child gets together; 0 = one by one */
+    int64_t chunk_wait_ms; /* how long the oldest waits for the others */
 };
 
 struct decider {
