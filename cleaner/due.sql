@@ -8,6 +8,6 @@ WHERE delayed
   AND run_at > timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
   AND run_at <= now()
   AND start_time IS NULL
-  AND queue NOT IN (SELECT name FROM tenon.queue WHERE paused)
+  AND queue NOT IN (SELECT name FROM tenon.paused WHERE what = 'queue')
 ORDER BY run_at
 LIMIT $2::integer;

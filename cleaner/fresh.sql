@@ -4,7 +4,7 @@
 -- was in progress: `running`, of those below `xmax` (up to which some have ended), and `next`, the next to begin.
 SELECT t.id, t.queue, t.kind, t.delayed, t.announced,
        NOT t.announced AND t.start_time IS NULL AND t.run_at <= statement_timestamp()
-       AND t.queue NOT IN (SELECT name FROM tenon.queue WHERE paused) AS wanted,
+       AND t.queue NOT IN (SELECT name FROM tenon.paused WHERE what = 'queue') AS wanted,
        NULL::text AS running, NULL::bigint AS xmax, NULL::bigint AS next
 FROM (
     (SELECT * FROM tenon.task WHERE id > $1::bigint ORDER BY id LIMIT $3::integer)

@@ -6,9 +6,9 @@ SELECT id, queue, kind
 FROM tenon.task
 WHERE start_time IS NULL
   AND run_at <= statement_timestamp()
-  AND queue NOT IN (SELECT name FROM tenon.queue WHERE paused)
-  AND kind NOT IN (SELECT name FROM tenon.kind WHERE paused)
-  AND NOT (SELECT paused FROM tenon.setting)
+  AND queue NOT IN (SELECT name FROM tenon.paused WHERE what = 'queue')
+  AND kind NOT IN (SELECT name FROM tenon.paused WHERE what = 'kind')
+  AND NOT EXISTS (SELECT FROM tenon.paused WHERE what = 'everything')
   AND coalesce(start_before > statement_timestamp(), true)
 ORDER BY id
 LIMIT $1::integer;

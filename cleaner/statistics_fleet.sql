@@ -1,7 +1,7 @@
 -- For /metrics: how many tasks were ever inserted, the workers, schedules whose tick is over a minute late, and whether
 -- everything is paused.
 SELECT pg_stat_get_tuples_inserted('tenon.task'::regclass), w.alive, w.draining, w.slots, s.late, s.late_ms,
-       (SELECT paused FROM tenon.setting)
+       EXISTS (SELECT FROM tenon.paused WHERE what = 'everything')
 FROM (SELECT count(*) FILTER (WHERE state = 'alive') AS alive, count(*) FILTER (WHERE state = 'draining') AS draining,
              coalesce(sum(slots) FILTER (WHERE state = 'alive'), 0) AS slots
       FROM tenon.worker WHERE ended_at IS NULL) w,

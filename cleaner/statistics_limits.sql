@@ -2,7 +2,9 @@
 -- and how many of a key it lets run at once. A kind or a queue has no other keys, whatever colons its name has.
 --   $1 bigint  how many limits
 SELECT l.name, l.paused, w.n, h.n, CASE WHEN l.strict THEN 1 ELSE l.max_running END
-FROM (SELECT name, paused, strict, max_running FROM tenon.limit ORDER BY name LIMIT $1::bigint) l
+FROM (SELECT name, p.what IS NOT NULL AS paused, strict, max_running
+      FROM tenon.limit FULL JOIN (SELECT * FROM tenon.paused WHERE what = 'limit') p USING (name)
+      ORDER BY name LIMIT $1::bigint) l
 CROSS JOIN LATERAL (
     SELECT count(*) AS n
     FROM (SELECT FROM tenon.limit_task WHERE state = 'waits' AND key = l.name

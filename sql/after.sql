@@ -44,7 +44,7 @@ BEGIN
     FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
                FROM (VALUES ('tenon.task'::regclass,
                              '{tenon.again,tenon.unique_hold,tenon.history,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks,tenon.anywhere}'::regclass[]),
-                            ('tenon.schedule', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
+                            ('tenon.schedule', '{tenon.schedules}'), ('tenon.paused', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
                     ) s (source, copies)
                JOIN pg_attribute t ON t.attrelid = s.source AND t.attnum > 0 AND NOT t.attisdropped
                JOIN pg_attribute o ON o.attrelid = ANY (s.copies) AND o.attname = t.attname
@@ -61,5 +61,5 @@ INSERT INTO tenon.home
 SELECT h.* FROM tenon.home_here() h WHERE NOT EXISTS (SELECT FROM tenon.home) AND NOT EXISTS (SELECT FROM tenon.task);
 
 -- Every enqueue reads these. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
-ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.producer, tenon.schedule;
+ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.paused, tenon.producer, tenon.schedule;
 SELECT tenon.make_partitions();

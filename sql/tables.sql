@@ -3,8 +3,9 @@
 --
 --   table          a row for each                                       written by
 --   setting        (one row) the settings                               operators
---   queue          queue with defaults, or paused                       operators
---   kind           kind with defaults, or paused                        operators
+--   queue          queue with defaults                                  operators
+--   kind           kind with defaults                                   operators
+--   paused         what is paused                                       operators
 --   producer       role confined to some queues or kinds                tenon setup
 --   home           (one row) the database where the schema was set up   tenon setup, tenon adopt
 --   audit          act of an operator                                   the functions that operators call
@@ -54,10 +55,6 @@ CREATE TABLE tenon.setting (
     confined          boolean  NOT NULL DEFAULT false,
     signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(signal_keep, 3600, 31536000000)),
     audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(audit_keep, 0.000001, 31536000000)),
-    paused            boolean  NOT NULL DEFAULT false,
-    paused_by         text,
-    paused_at         timestamptz,
-    paused_why        text     CHECK (length(paused_why) <= 1000),
     leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
@@ -73,10 +70,6 @@ COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task t
 COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
 COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for those who wait for it later; at least an hour.';
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
-COMMENT ON COLUMN tenon.setting.paused IS 'While true, no worker claims anything (`tenon.pause`). What runs goes on.';
-COMMENT ON COLUMN tenon.setting.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
-COMMENT ON COLUMN tenon.setting.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.setting.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.history` or `tenon.attempt` has more rows, its oldest days go.';
@@ -87,23 +80,15 @@ CREATE TABLE tenon.queue (
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
     retry        text     CHECK (tenon.is_retry(retry)),
-    limited      boolean  NOT NULL DEFAULT false,
-    paused       boolean  NOT NULL DEFAULT false,
-    paused_by    text     CHECK (length(paused_by) <= 63),
-    paused_at    timestamptz,
-    paused_why   text     CHECK (length(paused_why) <= 1000)
+    limited      boolean  NOT NULL DEFAULT false
 );
-COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them with `tenon.set_queue` and `tenon.pause`. A queue needs no row. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.queue IS 'Defaults of queues; operators change them with `tenon.set_queue`. A queue needs no row. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
 COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `polynomial`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `polynomial(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `polynomial`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
-COMMENT ON COLUMN tenon.queue.paused IS 'Set it with `tenon.pause`: while true, no worker claims tasks from the queue. Running tasks continue.';
-COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
-COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.queue.paused_why IS 'And why, as that role said.';
 CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
 CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
     EXECUTE FUNCTION tenon.limited_stays();
@@ -119,14 +104,9 @@ CREATE TABLE tenon.kind (
     on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     max_crashes  integer  CHECK (max_crashes BETWEEN 2 AND 100),
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
-    limited      boolean  NOT NULL DEFAULT false,
-    paused       boolean  NOT NULL DEFAULT false,
-    paused_by    text     CHECK (length(paused_by) <= 63),
-    paused_at    timestamptz,
-    paused_why   text     CHECK (length(paused_why) <= 1000)
+    limited      boolean  NOT NULL DEFAULT false
 );
-CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
-COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the queue; operators change them with `tenon.set_kind` and `tenon.pause`. A kind needs no row. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the queue; operators change them with `tenon.set_kind`. A kind needs no row. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
 COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
@@ -137,14 +117,26 @@ COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
 COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
 COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
-COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
-COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
-COMMENT ON COLUMN tenon.kind.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.kind.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
 CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.kind FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
     EXECUTE FUNCTION tenon.limited_stays();
+
+-- One row pauses something. The names of limits are in byte order, as in tenon.limit.
+CREATE TABLE tenon.paused (
+    what       text        NOT NULL CHECK (what IN ('everything', 'queue', 'kind', 'limit', 'schedule')),
+    name       text COLLATE "C" NOT NULL CHECK ((name = '') = (what = 'everything')),
+    paused_by  text        NOT NULL,
+    paused_at  timestamptz NOT NULL,
+    paused_why text        CHECK (length(paused_why) <= 1000),
+    PRIMARY KEY (what, name)
+);
+COMMENT ON TABLE tenon.paused IS 'What is paused, by whom, since when and why: operators change it with `tenon.pause`, `tenon.pause_limit` and `tenon.pause_schedule`, and what ends them. Workers claim nothing of a queue, a kind or everything that is paused; no task of a paused limit is let go, and a paused schedule does not tick. Workers hear of kinds and of everything by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
+COMMENT ON COLUMN tenon.paused.what IS '`everything`, `queue`, `kind`, `limit` or `schedule`.';
+COMMENT ON COLUMN tenon.paused.name IS 'Its name; empty with `everything`.';
+COMMENT ON COLUMN tenon.paused.paused_by IS 'The role that paused it.';
+COMMENT ON COLUMN tenon.paused.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.paused.paused_why IS 'And why, as that role said.';
 
 CREATE TABLE tenon.producer (
     role   regrole PRIMARY KEY,
@@ -585,10 +577,6 @@ CREATE TABLE tenon.limit (
     fair       boolean,
     weight     integer  CHECK (weight BETWEEN 1 AND 1000),
     until      timestamptz,
-    paused     boolean  NOT NULL DEFAULT false,
-    paused_by  text,
-    paused_at  timestamptz,
-    paused_why text,
     CHECK ((max_starts IS NULL) = (per IS NULL))
 );
 CREATE INDEX limit_until ON tenon.limit (until) WHERE until IS NOT NULL;
@@ -601,11 +589,7 @@ COMMENT ON COLUMN tenon.limit.strict IS 'One at a time, in the order of ids; a t
 COMMENT ON COLUMN tenon.limit.when_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
 COMMENT ON COLUMN tenon.limit.fair IS 'The keys with this part before the colon take turns.';
 COMMENT ON COLUMN tenon.limit.weight IS 'So many tasks at each turn.';
-COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment, or, while it is paused, all of it but the pause; NULL = it stays.';
-COMMENT ON COLUMN tenon.limit.paused IS 'While true, nothing more of the key is let go (`tenon.pause_limit`).';
-COMMENT ON COLUMN tenon.limit.paused_by IS 'The role that paused it; NULL = it is not paused.';
-COMMENT ON COLUMN tenon.limit.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.limit.paused_why IS 'And why, as that role said.';
+COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment; NULL = it stays.';
 
 -- One row for each key of each unfinished task. Of a task with several keys only one row `waits` at a time: in the line
 -- of the key that stopped it last. `alone`: its task has no other key.
@@ -745,7 +729,6 @@ CREATE TABLE tenon.schedule (
     source       text,
     set_by       text        NOT NULL,
     set_at       timestamptz NOT NULL,
-    paused       boolean     NOT NULL DEFAULT false,
     next_at      timestamptz NOT NULL,
     due_at       timestamptz NOT NULL,
     last_at      timestamptz,
@@ -772,7 +755,6 @@ COMMENT ON COLUMN tenon.schedule.overlap IS 'Whether a tick makes a task while t
 COMMENT ON COLUMN tenon.schedule.source IS 'The file that it is kept in step with (`tenon schedule sync`); NULL: none.';
 COMMENT ON COLUMN tenon.schedule.set_by IS 'The role that had logged in to set it.';
 COMMENT ON COLUMN tenon.schedule.set_at IS 'When it was set.';
-COMMENT ON COLUMN tenon.schedule.paused IS 'While true it does not tick.';
 COMMENT ON COLUMN tenon.schedule.next_at IS 'The next tick.';
 COMMENT ON COLUMN tenon.schedule.due_at IS 'The cleaners'' own: when they care for it next. Mostly `next_at`; later after an error, never while it is paused.';
 COMMENT ON COLUMN tenon.schedule.last_at IS 'The last tick that made a task; NULL: none.';

@@ -198,8 +198,8 @@ bool change_schedule(struct call *c, struct fault *f)
     struct wanted w;
     struct rows *rows = NULL;
     bool ok = wanted_read(&w, c->body, f);
-    const char *const params[] = {w.act ? w.act : "", w.name};
-    ok = ok && exec_as(c, &sql_schedule_act, params, 2, &rows, f);
+    const char *const params[] = {w.act ? w.act : "", w.name, w.why};
+    ok = ok && exec_as(c, &sql_schedule_act, params, 3, &rows, f);
     if (ok && rows_is_null(rows, 0, 0)) {
         ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s, or no such act",
                        w.name ? w.name : "");

@@ -12,7 +12,9 @@ WITH RECURSIVE line AS (
 ), shown AS MATERIALIZED (
     SELECT key FROM (SELECT key FROM used LIMIT $2::integer) u
     UNION
-    SELECT name FROM (SELECT name FROM tenon.limit WHERE starts_with(name, $1::text) ORDER BY name LIMIT $2::integer) l
+    (SELECT name FROM tenon.limit WHERE starts_with(name, $1::text) ORDER BY name LIMIT $2::integer)
+    UNION
+    (SELECT name FROM tenon.paused WHERE what = 'limit' AND starts_with(name, $1::text) ORDER BY name LIMIT $2::integer)
 )
 SELECT (SELECT count(*) > $2::integer FROM used),
        CASE WHEN k.key IS NOT NULL THEN json_build_object(
@@ -20,10 +22,12 @@ SELECT (SELECT count(*) > $2::integer FROM used),
            'is_key', (SELECT true FROM tenon.limit_task t WHERE t.key = k.key LIMIT 1) IS NOT NULL, 'rule', r.rule, 'max_running', r.max_running, 'max_starts', r.max_starts,
            'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL, 'weight', r.weight,
            'held', held.n, 'waiting', waits.n, 'dead', dead.n, 'paused', r.paused,
-           'paused_here', coalesce(o.paused, false), 'paused_by', o.paused_by, 'paused_why', o.paused_why, 'until', r.until)::text END
+           'paused_here', p.name IS NOT NULL, 'paused_by', p.paused_by, 'paused_why', p.paused_why, 'until', r.until)::text END
 FROM (SELECT) one
 LEFT JOIN shown k ON true
-LEFT JOIN tenon.limit o ON o.name = k.key
+LEFT JOIN tenon.limit l ON l.name = k.key
+LEFT JOIN tenon.paused p ON p.what = 'limit' AND p.name = k.key
+CROSS JOIN LATERAL (SELECT coalesce(l.name, p.name) AS name) o
 LEFT JOIN LATERAL tenon.limit_rule(k.key) r ON true
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
     SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key = k.key

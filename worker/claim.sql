@@ -17,8 +17,8 @@ WITH c AS MATERIALIZED (
           AND start_time IS NULL
           AND run_at <= statement_timestamp() AND coalesce(start_before > statement_timestamp(), true)
           AND queue || '' = ANY (ARRAY(SELECT q.queue FROM unnest($3::text[]) AS q (queue)
-                                       WHERE NOT EXISTS (SELECT FROM tenon.queue p
-                                                         WHERE p.name = q.queue AND p.paused)))
+                                       WHERE NOT EXISTS (SELECT FROM tenon.paused p
+                                                         WHERE p.what = 'queue' AND p.name = q.queue)))
           AND kind = ANY ($4::text[])
           AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
         FOR UPDATE SKIP LOCKED

@@ -23,7 +23,7 @@ WITH read AS MATERIALIZED (
           AND start_time IS NULL AND coalesce(start_before > statement_timestamp(), true) AND (xmax = '0' OR $10::boolean)
         ORDER BY run_at, id + 0 LIMIT $8::integer
     ) t
-    WHERE (SELECT paused FROM tenon.queue WHERE name = r.queue) IS NOT TRUE
+    WHERE (SELECT true FROM tenon.paused WHERE what = 'queue' AND name = r.queue) IS NULL  -- no NOT EXISTS: a join would come after the reading
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
     WINDOW w AS (ROWS UNBOUNDED PRECEDING)
     LIMIT $8::integer

@@ -15,11 +15,9 @@ WITH leader AS MATERIALIZED (
      WHERE l.start_time IS NULL
      GROUP BY s.queue, l.kind
 ), paused AS MATERIALIZED (
-    SELECT d.*, q.name IS NOT NULL OR k.name IS NOT NULL OR s.paused AS paused
+    SELECT d.*, EXISTS (SELECT FROM tenon.paused p
+                         WHERE p.what = 'everything' OR p.what = 'queue' AND p.name = d.queue OR p.what = 'kind' AND p.name = d.kind) AS paused
       FROM due d
-      JOIN tenon.setting s ON true
-      LEFT JOIN tenon.queue q ON q.name = d.queue AND q.paused
-      LEFT JOIN tenon.kind k ON k.name = d.kind AND k.paused
 )
 SELECT * FROM (
     SELECT 'error', 'cleaner', 'no cleaner leads: nobody publishes again what was overlooked, nobody recovers the tasks of a dead worker',
@@ -46,7 +44,7 @@ SELECT * FROM (
                        ELSE 'fix what PostgreSQL complains about; it is tried again automatically' END
       FROM tenon.failing f
     UNION ALL
-    SELECT 'warning', 'paused', p.sentence, 'when the reason is over: ' || p.advice
+    SELECT 'warning', 'paused', tenon.pause_sentence(p), 'when the reason is over: ' || tenon.pause_advice(p)
       FROM tenon.paused p
     UNION ALL
     SELECT 'error', 'unhandled', format('%s of kind %s in queue %s: no worker has a handler for that', CASE d.n WHEN 1 THEN 'a due task' ELSE d.n || ' due tasks' END, d.kind, d.queue),
@@ -72,5 +70,5 @@ SELECT * FROM (
     UNION ALL
     SELECT 'error', 'schedule', format('the schedule %s should have ticked at %s%s', s.name, date_trunc('second', s.due_at), coalesce(', and failed: ' || s.last_error, '')),
            format('tenon schedule show %s', s.name)
-      FROM tenon.schedule s WHERE NOT s.paused AND s.due_at < clock_timestamp() - make_interval(secs => $1::bigint)
+      FROM tenon.schedule s WHERE s.due_at < clock_timestamp() - make_interval(secs => $1::bigint)
 ) f (level, subject, finding, advice);

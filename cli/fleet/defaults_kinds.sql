@@ -1,8 +1,11 @@
 -- What is set for kinds.
 --   $1 text  one kind; NULL = all
 -- scans
-SELECT k.name, k.queue, k.priority, k.max_attempts, k.max_crashes, make_interval(secs => k.timeout_ms / 1000.0), k.retry, k.on_dead,
-       CASE WHEN k.paused THEN concat('paused', ' by ' || k.paused_by, ': ' || k.paused_why) END, row_to_json(k)::text
-FROM tenon.kind k
-WHERE $1::text IS NULL OR k.name = $1
-ORDER BY k.name;
+SELECT name, k.queue, k.priority, k.max_attempts, k.max_crashes, make_interval(secs => k.timeout_ms / 1000.0), k.retry, k.on_dead,
+       'paused by ' || p.paused_by || coalesce(': ' || p.paused_why, ''),
+       (to_jsonb(k) || jsonb_build_object('name', name, 'paused', p.what IS NOT NULL, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
+                                         'paused_why', p.paused_why))::text
+FROM (SELECT * FROM tenon.paused WHERE what = 'kind') p
+FULL JOIN tenon.kind k USING (name)
+WHERE $1::text IS NULL OR name = $1
+ORDER BY name;

@@ -1,8 +1,11 @@
 -- What is set for queues.
 --   $1 text  one queue; NULL = all
 -- scans
-SELECT q.name, NULL, q.priority, q.max_attempts, NULL, make_interval(secs => q.timeout_ms / 1000.0), q.retry, NULL,
-       CASE WHEN q.paused THEN concat('paused', ' by ' || q.paused_by, ': ' || q.paused_why) END, row_to_json(q)::text
-FROM tenon.queue q
-WHERE $1::text IS NULL OR q.name = $1
-ORDER BY q.name;
+SELECT name, NULL, q.priority, q.max_attempts, NULL, make_interval(secs => q.timeout_ms / 1000.0), q.retry, NULL,
+       'paused by ' || p.paused_by || coalesce(': ' || p.paused_why, ''),
+       (to_jsonb(q) || jsonb_build_object('name', name, 'paused', p.what IS NOT NULL, 'paused_by', p.paused_by, 'paused_at', p.paused_at,
+                                         'paused_why', p.paused_why))::text
+FROM (SELECT * FROM tenon.paused WHERE what = 'queue') p
+FULL JOIN tenon.queue q USING (name)
+WHERE $1::text IS NULL OR name = $1
+ORDER BY name;

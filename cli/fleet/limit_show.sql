@@ -5,7 +5,7 @@
 SELECT t.name, t.text
 FROM (SELECT v.*, p.paused_by, p.paused_at, p.paused_why, 'YYYY-MM-DD HH24:MI:SS "UTC"' AS form
       FROM tenon.limits v
-      LEFT JOIN tenon.limit p ON p.paused AND p.name IN (v.key, split_part(v.key, ':', 1))
+      LEFT JOIN tenon.paused p ON p.what = 'limit' AND p.name IN (v.key, split_part(v.key, ':', 1))
       WHERE v.key = $1
       ORDER BY p.name DESC
       LIMIT 1) l

@@ -4,8 +4,10 @@
 -- scans
 SELECT EXISTS (SELECT FROM tenon.task WHERE queue = $1)
     OR EXISTS (SELECT FROM tenon.queue WHERE name = $1)
+    OR EXISTS (SELECT FROM tenon.paused WHERE what = 'queue' AND name = $1)
     OR EXISTS (SELECT FROM tenon.schedule WHERE queue = $1)
     OR EXISTS (SELECT FROM tenon.kind WHERE queue = $1)
     OR EXISTS (SELECT FROM tenon.worker WHERE $1 = ANY (queues)),
        EXISTS (SELECT FROM tenon.limit WHERE name IN ($1, split_part($1, ':', 1)))
+    OR EXISTS (SELECT FROM tenon.paused WHERE what = 'limit' AND name IN ($1, split_part($1, ':', 1)))
     OR EXISTS (SELECT FROM tenon.limit_task WHERE key = $1);

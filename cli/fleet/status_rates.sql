@@ -8,7 +8,7 @@ WITH range AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT run_at FROM tenon.task
                         WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp() AND start_time IS NULL
                         ORDER BY run_at LIMIT 1) t
-    WHERE NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = s.queue AND q.paused)
+    WHERE NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = s.queue)
 ), counted AS (
     SELECT count(*) AS n
     FROM (SELECT FROM range r

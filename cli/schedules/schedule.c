@@ -79,9 +79,9 @@ static bool schedule_add(struct db *db, const struct options *o, struct fault *f
 /* remove, pause, resume, run-now */
 static bool schedule_act(struct db *db, const struct options *o, struct fault *f)
 {
-    const char *const params[] = {options_arg(o, 0), options_arg(o, 1)};
+    const char *const params[] = {options_arg(o, 0), options_arg(o, 1), option_text(o, OPTION_WHY)};
     struct rows *rows = NULL;
-    if (!db_exec(db, &sql_schedule_act, params, 2, &rows, f)) {
+    if (!db_exec(db, &sql_schedule_act, params, 3, &rows, f)) {
         return fault_add(f, "could not %s the schedule %.100s", params[0], params[1]);
     }
     return print_act(rows, option_flag(o, OPTION_JSON)) ||

@@ -6,7 +6,7 @@ FROM (SELECT s.*, 'YYYY-MM-DD HH24:MI:SS "UTC"' AS form FROM tenon.schedules s W
 CROSS JOIN LATERAL (VALUES
     ('json', (to_jsonb(s) - 'form' - 'every' || jsonb_build_object('every_ms', (extract(epoch FROM s.every) * 1000)::bigint))::text),
     ('schedule', s.name),
-    ('state', s.state),
+    ('state', s.state || coalesce(' by ' || s.paused_by || to_char(s.paused_at, '" since "' || s.form) || coalesce(': ' || s.paused_why, ''), '')),
     ('cron', s.cron),
     ('every', s.every::text),
     ('zone', CASE WHEN s.cron IS NOT NULL THEN s.zone END),

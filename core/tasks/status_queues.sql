@@ -15,7 +15,6 @@ WITH dead AS MATERIALIZED (
 SELECT r.*, row_to_json(r)::text
 FROM shown s
 CROSS JOIN share
-LEFT JOIN tenon.queue q ON q.name = s.queue
 LEFT JOIN dead d ON d.queue = s.queue
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE l.start_time IS NULL) AS ready,
@@ -47,7 +46,7 @@ LEFT JOIN LATERAL (
                         ORDER BY run_at LIMIT 1) t
 ) oldest ON true
 CROSS JOIN LATERAL (
-    SELECT s.queue, coalesce(q.paused, false) AS paused, due.ready,
+    SELECT s.queue, EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = s.queue) AS paused, due.ready,
            extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
            due.running, ahead.scheduled, ahead.retrying, ahead.blocked, coalesce(d.n, 0) AS dead,
            due.looked_at >= share.rows OR ahead.looked_at >= share.rows

@@ -17,8 +17,8 @@ CROSS JOIN LATERAL (
                         ORDER BY run_at LIMIT (SELECT rows FROM share)) t
     LIMIT (SELECT rows FROM share)) l
 WHERE l.start_time IS NULL
-  AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = s.queue AND q.paused)
-  AND NOT EXISTS (SELECT FROM tenon.kind k WHERE k.name = l.kind AND k.paused)
+  AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = s.queue)
+  AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'kind' AND p.name = l.kind)
 GROUP BY s.queue, l.kind
 HAVING NOT EXISTS (SELECT FROM tenon.worker w
                    WHERE w.ended_at IS NULL AND w.state = 'alive'

@@ -1,23 +1,35 @@
 -- Pausing; defaults of queues and kinds; settings.
 
--- What is paused.
-CREATE OR REPLACE VIEW tenon.paused AS
-    SELECT p.*, concat(CASE p.what WHEN 'everything' THEN 'everything' ELSE 'the ' || p.what || ' ' || p.name END, ' is paused', ' by ' || p.paused_by,
-                       to_char(p.paused_at AT TIME ZONE 'UTC', '" since "YYYY-MM-DD HH24:MI:SS "UTC"'), ': ' || p.paused_why) AS sentence,
-           'tenon resume ' || CASE p.what WHEN 'everything' THEN '--all' WHEN 'kind' THEN '--kind ' || p.name ELSE p.name END AS advice
-      FROM (SELECT 'everything' AS what, NULL AS name, paused_by, paused_at, paused_why FROM tenon.setting WHERE paused
-            UNION ALL
-            SELECT 'queue', name, paused_by, paused_at, paused_why FROM tenon.queue WHERE paused
-            UNION ALL
-            SELECT 'kind', name, paused_by, paused_at, paused_why FROM tenon.kind WHERE paused) p;
-COMMENT ON VIEW tenon.paused IS 'What is paused, by whom, since when and why.';
-COMMENT ON COLUMN tenon.paused.what IS '`everything`, `queue` or `kind`.';
-COMMENT ON COLUMN tenon.paused.name IS 'Which queue or kind.';
-COMMENT ON COLUMN tenon.paused.paused_by IS 'The role that paused it; NULL = it was not `tenon.pause`.';
-COMMENT ON COLUMN tenon.paused.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.paused.paused_why IS 'And why, as that role said.';
-COMMENT ON COLUMN tenon.paused.sentence IS 'The row as a sentence.';
-COMMENT ON COLUMN tenon.paused.advice IS 'The command that ends it.';
+CREATE OR REPLACE FUNCTION tenon.pause_sentence(p tenon.paused) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT concat(CASE p.what WHEN 'everything' THEN 'everything' ELSE format('the %s %s', p.what, p.name) END, ' is paused by ', p.paused_by,
+                  to_char(p.paused_at AT TIME ZONE 'UTC', '" since "YYYY-MM-DD HH24:MI:SS "UTC"'), ': ' || p.paused_why)
+$$;
+
+-- The command that ends the pause.
+CREATE OR REPLACE FUNCTION tenon.pause_advice(p tenon.paused) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE p.what WHEN 'everything' THEN 'tenon resume --all' WHEN 'kind' THEN 'tenon resume --kind ' || p.name
+                       WHEN 'queue' THEN 'tenon resume ' || p.name ELSE format('tenon %s resume %s', p.what, p.name) END
+$$;
+
+CREATE OR REPLACE FUNCTION tenon.pause_one(what text, name text, why text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM tenon.check_length('why', why, 1000);
+    INSERT INTO tenon.paused AS p (what, name, paused_by, paused_at, paused_why)
+    VALUES (pause_one.what, pause_one.name, session_user, clock_timestamp(), why)
+    ON CONFLICT ON CONSTRAINT paused_pkey DO UPDATE
+       SET paused_by = excluded.paused_by, paused_at = excluded.paused_at, paused_why = excluded.paused_why;
+END $$;
+
+-- Returns whether it was paused.
+CREATE OR REPLACE FUNCTION tenon.resume_one(what text, name text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM tenon.paused p WHERE p.what = resume_one.what AND p.name = resume_one.name;
+    RETURN FOUND;
+END $$;
 
 -- What to pause or resume: a queue, a kind, or everything; and names that are such.
 CREATE OR REPLACE FUNCTION tenon.check_target(queue text, kind text, everything boolean) RETURNS void
@@ -46,23 +58,9 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.pause(queue text DEFAULT NULL, kind text DEFAULT NULL, everything boolean DEFAULT false,
     why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
-DECLARE
-    at timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.check_target(queue, kind, everything);
-    PERFORM tenon.check_length('why', why, 1000);
-    IF queue IS NOT NULL THEN
-        INSERT INTO tenon.queue AS q (name, paused, paused_by, paused_at, paused_why)
-        VALUES (queue, true, session_user, at, why)
-        ON CONFLICT (name) DO UPDATE SET paused = true, paused_by = session_user, paused_at = at, paused_why = why;
-    ELSIF kind IS NOT NULL THEN
-        INSERT INTO tenon.kind AS k (name, paused, paused_by, paused_at, paused_why)
-        VALUES (kind, true, session_user, at, why)
-        ON CONFLICT (name) DO UPDATE SET paused = true, paused_by = session_user, paused_at = at, paused_why = why;
-    ELSE
-        UPDATE tenon.setting SET paused = true, paused_by = session_user, paused_at = at, paused_why = why;
-    END IF;
+    PERFORM tenon.pause_one(CASE WHEN everything THEN 'everything' WHEN queue IS NULL THEN 'kind' ELSE 'queue' END, coalesce(queue, kind, ''), why);
     PERFORM tenon.tell_paused(queue, true);
     PERFORM tenon.note_audit('pause', jsonb_build_object('queue', queue, 'kind', kind, 'why', why,
                                                          'everything', NULLIF(everything, false)), 1);
@@ -73,40 +71,26 @@ COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything
 CREATE OR REPLACE FUNCTION tenon.resume(queue text DEFAULT NULL, kind text DEFAULT NULL, everything boolean DEFAULT false,
     why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
-DECLARE
-    n integer;
 BEGIN
     PERFORM tenon.check_target(queue, kind, everything);
     PERFORM tenon.check_length('why', why, 1000);
-    IF queue IS NOT NULL THEN
-        UPDATE tenon.queue q SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
-         WHERE q.name = queue AND q.paused;
-    ELSIF kind IS NOT NULL THEN
-        UPDATE tenon.kind k SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
-         WHERE k.name = kind AND k.paused;
-    ELSE
-        UPDATE tenon.setting s SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL WHERE s.paused;
+    IF NOT tenon.resume_one(CASE WHEN everything THEN 'everything' WHEN queue IS NULL THEN 'kind' ELSE 'queue' END, coalesce(queue, kind, '')) THEN
+        RETURN false;
     END IF;
-    GET DIAGNOSTICS n = ROW_COUNT;
-    IF n > 0 THEN
-        DELETE FROM tenon.queue q  -- which says nothing else: not set up, but paused, perhaps a name that was mistyped
-         WHERE q.name = queue AND jsonb_strip_nulls(to_jsonb(q)) = jsonb_build_object('name', queue, 'limited', false, 'paused', false);
-        PERFORM tenon.tell_paused(queue, false);
-        PERFORM tenon.note_audit('resume', jsonb_build_object('queue', queue, 'kind', kind, 'why', why,
-                                                              'everything', NULLIF(everything, false)), 1);
-    END IF;
-    RETURN n > 0;
+    PERFORM tenon.tell_paused(queue, false);
+    PERFORM tenon.note_audit('resume', jsonb_build_object('queue', queue, 'kind', kind, 'why', why,
+                                                          'everything', NULLIF(everything, false)), 1);
+    RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself. A row of `tenon.queue` that says nothing else goes.$$;
+COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself.$$;
 
 -- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, because the settings are missing; NULL = none. Plain
 -- SQL, so that it is inlined into the statements of a worker's presence.
 CREATE OR REPLACE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN coalesce((SELECT s.paused FROM tenon.setting s), true) THEN '*'
-                ELSE (SELECT string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused AND k.name = ANY ($1)) END
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM tenon.setting) OR EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'everything') THEN '*'
+                ELSE (SELECT string_agg(p.name, ',') FROM tenon.paused p WHERE p.what = 'kind' AND p.name = ANY ($1)) END
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.run_ms_of(argument text, span interval) RETURNS bigint

@@ -1,6 +1,6 @@
 -- How many slots a queue wants, for whatever starts and ends workers.
 
--- At most so many queues, by name: those that have a row in tenon.queue or a living worker before those that only have
+-- At most so many queues, by name: those that have defaults, a pause or a living worker before those that only have
 -- tasks. A producer may make up as many names as he likes; here they cost what is asked for and no more.
 CREATE OR REPLACE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -11,6 +11,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
           FROM named n WHERE n.queue IS NOT NULL
     ), every AS (
         SELECT name AS queue, true AS known FROM tenon.queue
+        UNION ALL
+        SELECT name, true FROM tenon.paused WHERE what = 'queue'
         UNION ALL
         SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q WHERE w.ended_at IS NULL
         UNION ALL

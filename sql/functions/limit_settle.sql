@@ -328,8 +328,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Deletes limits whose `until` has passed, except locked ones: those have no effect any more and are deleted later. The pause of
--- a paused limit stays.
+-- Deletes limits whose `until` has passed, except locked ones: those have no effect any more and are deleted later.
 CREATE OR REPLACE FUNCTION tenon.limit_end() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -337,10 +336,8 @@ DECLARE
 BEGIN
     FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
         IF tenon.lock_limited(ended) THEN
-            DELETE FROM tenon.limit l WHERE l.name = ended AND NOT l.paused;
-            PERFORM tenon.limit_changed(ended, NOT FOUND);
-            UPDATE tenon.limit l SET max_running = NULL, max_starts = NULL, per = NULL, strict = NULL, when_dead = NULL, fair = NULL, weight = NULL, until = NULL
-             WHERE l.name = ended;
+            DELETE FROM tenon.limit l WHERE l.name = ended;
+            PERFORM tenon.limit_changed(ended, EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'limit' AND p.name = ended));
         END IF;
     END LOOP;
 END $$;

@@ -58,6 +58,12 @@ LANGUAGE sql AS $$
     SELECT t.limit_keys, t.id FROM tenon.task t WHERE t.id = ANY ($1) AND t.limit_keys IS NOT NULL AND t.wanted_at IS NOT NULL
 $$;
 
+-- The names of the rows that may decide what a key allows, now or at any other time.
+CREATE OR REPLACE FUNCTION tenon.limit_names(key text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
+$$;
+
 -- The rule of a key: each column from the key's own row, else from the row named by the part before the colon. Plain SQL, so that
 -- PostgreSQL inlines it. `share`: the name whose keys take turns, if the limit is fair.
 CREATE OR REPLACE FUNCTION tenon.limit_rule(key text)
@@ -68,17 +74,10 @@ LANGUAGE sql STABLE AS $$
            coalesce(o.max_starts, b.max_starts), coalesce(o.per, b.per),
            coalesce(o.strict, b.strict, false), coalesce(o.when_dead, b.when_dead, 'block'),
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
-           coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
-      FROM (SELECT $1 AS key) k
-      LEFT JOIN tenon.limit o ON o.name = k.key AND (coalesce(o.until > statement_timestamp(), true) OR o.paused)
-      LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
-                             AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
-$$;
-
--- The names of the rows that may decide what a key allows, now or at any other time.
-CREATE OR REPLACE FUNCTION tenon.limit_names(key text) RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
+           EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'limit' AND p.name IN (k.key, k.part)), o.until
+      FROM (SELECT $1 AS key, CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN $1 ELSE split_part($1, ':', 1) END AS part) k
+      LEFT JOIN tenon.limit o ON o.name = k.key AND coalesce(o.until > statement_timestamp(), true)
+      LEFT JOIN tenon.limit b ON b.name = k.part AND b.name <> k.key AND coalesce(b.until > statement_timestamp(), true)
 $$;
 
 -- How long starts of a key are kept: for the longest `per` of these rows, because the `per` of an exception that ends may be shorter.
@@ -281,10 +280,11 @@ BEGIN
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
        SET max_running = excluded.max_running, max_starts = excluded.max_starts, per = excluded.per, strict = excluded.strict,
            when_dead = excluded.when_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
-    UPDATE tenon.limit l
-       SET paused = set_limit.paused, paused_by = CASE WHEN set_limit.paused THEN session_user END,
-           paused_at = CASE WHEN set_limit.paused THEN clock_timestamp() END, paused_why = NULL
-     WHERE l.name = set_limit.name AND l.paused <> set_limit.paused;
+    IF paused AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'limit' AND p.name = set_limit.name) THEN
+        PERFORM tenon.pause_one('limit', name, NULL);
+    ELSIF NOT paused THEN
+        PERFORM tenon.resume_one('limit', name);
+    END IF;
     PERFORM tenon.limit_changed(name, true);
     PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'max_running', max_running, 'max_starts', max_starts, 'per', per, 'strict', strict,
         'when_dead', when_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
@@ -299,7 +299,7 @@ COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is 
 - `fair`: the keys with this part before the colon take turns.
 - `weight`: so many tasks of a fair key at its turn, 1 to 1,000; default 1.
 - `paused`: nothing more of it is let go; NULL leaves that as it is.
-- `until`: the row goes at this moment; one that is paused keeps the pause.
+- `until`: the row goes at this moment; a pause stays.
 - `when_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
 
 An argument that is not allowed raises SQLSTATE 22023.$$;
@@ -308,7 +308,7 @@ CREATE OR REPLACE FUNCTION tenon.remove_limit(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM tenon.limit l WHERE l.name = remove_limit.name;
-    IF FOUND THEN
+    IF tenon.resume_one('limit', name) OR FOUND THEN
         PERFORM tenon.limit_changed(name, false);
         PERFORM tenon.note_audit('remove_limit', jsonb_build_object('limit', name), 1);
         RETURN true;
@@ -323,29 +323,21 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_limit_name(name);
-    PERFORM tenon.check_length('why', why, 1000);
-    INSERT INTO tenon.limit AS l (name, paused, paused_by, paused_at, paused_why)
-    VALUES (name, true, session_user, clock_timestamp(), why)
-    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
-       SET paused = true, paused_by = excluded.paused_by, paused_at = excluded.paused_at, paused_why = excluded.paused_why;
+    PERFORM tenon.pause_one('limit', name, why);
     PERFORM tenon.limit_changed(name, true);
     PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
 END $$;
 
 COMMENT ON FUNCTION tenon.pause_limit IS $$Lets nothing more of a key, or of all keys with this part before the colon, go; what was let go starts, what runs goes on.$$;
 
--- Deletes the row if it says nothing else.
 CREATE OR REPLACE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_length('why', why, 1000);
-    UPDATE tenon.limit r SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
-     WHERE r.name = resume_limit.name AND r.paused;
-    IF NOT FOUND THEN
+    IF NOT tenon.resume_one('limit', name) THEN
         RETURN false;
     END IF;
-    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.max_running, r.max_starts, r.strict, r.fair, r.weight, r.until, r.when_dead) = 0;
     PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
     PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
     RETURN true;
@@ -357,7 +349,7 @@ CREATE OR REPLACE VIEW tenon.limits AS
     SELECT k.key, r.rule, r.max_running, r.max_starts, r.per, r.strict, r.share IS NOT NULL AS fair, r.weight,
            coalesce(n.running, 0) AS running, coalesce(n.ready, 0) AS ready, coalesce(n.waiting, 0) AS waiting,
            coalesce(n.dead, 0) AS dead, r.paused, r.until
-      FROM (SELECT name AS key FROM tenon.limit UNION SELECT key FROM tenon.limit_task) k
+      FROM (SELECT name AS key FROM tenon.limit UNION SELECT name FROM tenon.paused WHERE what = 'limit' UNION SELECT key FROM tenon.limit_task) k
      CROSS JOIN LATERAL tenon.limit_rule(k.key) r
       LEFT JOIN (SELECT l.key, count(*) FILTER (WHERE t.start_time IS NOT NULL OR l.state = 'ending') AS running,
                         count(*) FILTER (WHERE l.state = 'held' AND t.start_time IS NULL) AS ready,
@@ -373,6 +365,7 @@ COMMENT ON COLUMN tenon.limits.running IS 'How many run, with those that were ca
 COMMENT ON COLUMN tenon.limits.ready IS 'How many were let go, and have not started.';
 COMMENT ON COLUMN tenon.limits.waiting IS 'How many wait: for this key, for another of theirs, or for their time.';
 COMMENT ON COLUMN tenon.limits.dead IS 'How many dead ones block it (`strict`).';
+COMMENT ON COLUMN tenon.limits.paused IS 'It is paused, by its own name or by the part before the colon (`tenon.paused`).';
 COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL = it stays, or there is none.';
 
 -- The command that sets a key's limit with twice the number that is in the way: max_running, or else max_starts. NULL: the key
@@ -415,7 +408,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       CROSS JOIN LATERAL (
            SELECT CASE WHEN count(*) > 0 THEN format('%s of them cancelled, counted until %s', count(*), to_char(max(l.wanted_at) AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"')) END AS ending
              FROM tenon.limit_task l WHERE r.max_running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
-      LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
+      LEFT JOIN tenon.paused p ON p.what = 'limit' AND p.name = ANY (tenon.limit_names($1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1
 $$;

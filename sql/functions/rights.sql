@@ -14,14 +14,14 @@ VALUES
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
     ('reader', 'EXECUTE', 'function', '{why,why_of,find,list,count_tasks,error_line,await,result,parent_results(bigint),next_tick,limit_rule,starting_of,handled,rights,copied}', NULL),
-    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,rate_seen,backlog_seen}', NULL),
+    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,rate_seen,backlog_seen,pause_sentence,pause_advice}', NULL),
     -- Acts by functions only, which leave a row in tenon.audit.
     ('operator', 'EXECUTE', 'function', '{change,retry,retry_where,cancel_where,delete,delete_where,run_now,run_now_where,set_where,pause,resume,set_queue,set_kind,set_settings,adopt}', NULL),
     ('operator', 'EXECUTE', 'function', '{set_schedule,set_schedule_jsonb,remove_schedule,pause_schedule,resume_schedule,run_schedule_now,sync_schedules}', NULL),
     ('operator', 'EXECUTE', 'function', '{set_limit,remove_limit,pause_limit,resume_limit}', NULL),
     -- What the worker's statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
     ('worker', 'USAGE', 'schema', '{tenon}', NULL),
-    ('worker', 'SELECT', 'table', '{migration,setting,queue,kind,task,suspect,worker,minute}', NULL),
+    ('worker', 'SELECT', 'table', '{migration,setting,paused,task,suspect,worker,minute}', NULL),
     ('worker', 'UPDATE', 'table', '{task}', '{claims,claim_key,start_time,worker_id,progress,timeout_ms}'),
     ('worker', 'UPDATE', 'table', '{worker}', '{lock_key,state,ended_at,backing_off,rounds_failing,broker_away,starting,alone_since}'),
     ('worker', 'DELETE', 'table', '{task}', NULL),
@@ -32,7 +32,7 @@ VALUES
     ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
-    ('cleaner', 'SELECT', 'table', '{migration,setting,queue,kind,task,worker,lock,chore_failure}', NULL),
+    ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
     ('cleaner', 'SELECT', 'sequence', '{task_id_seq}', NULL),
     ('cleaner', 'INSERT', 'table', '{chore_failure}', NULL),
     ('cleaner', 'UPDATE', 'table', '{chore_failure}', NULL),
@@ -51,7 +51,7 @@ VALUES
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
     ('cleaner', 'EXECUTE', 'function', '{queue_names}', NULL),
     ('cleaner', 'SELECT', 'table', '{dead}', '{queue,dead_at}'),
-    ('cleaner', 'SELECT', 'table', '{limit}', '{name,paused,strict,max_running}'),
+    ('cleaner', 'SELECT', 'table', '{limit}', '{name,strict,max_running}'),
     ('cleaner', 'SELECT', 'table', '{limit_task}', '{key,state}'),
     ('cleaner', 'SELECT', 'table', '{flow_wait}', '{task}'),
     ('cleaner', 'SELECT', 'table', '{flow}', '{ended_at}')

@@ -4,11 +4,11 @@
 CREATE OR REPLACE VIEW tenon.schedules AS
     SELECT s.name, s.cron, s.every_ms * interval '1 ms' AS every, s.zone, s.kind, s.payload, s.queue, s.priority,
            s.max_attempts, s.timeout_ms, s.catch_up, s.overlap,
-           CASE WHEN s.paused THEN 'paused' WHEN s.last_error IS NOT NULL THEN 'failing' ELSE 'active' END AS state,
-           CASE WHEN NOT s.paused THEN s.next_at END AS next_at, s.last_at, s.last_task,
+           CASE WHEN p.name IS NOT NULL THEN 'paused' WHEN s.last_error IS NOT NULL THEN 'failing' ELSE 'active' END AS state,
+           CASE WHEN p.name IS NULL THEN s.next_at END AS next_at, s.last_at, s.last_task,
            (SELECT t.state FROM tenon.tasks t WHERE t.id = s.last_task) AS last_state,
-           s.skipped, s.last_error, s.source, s.set_by, s.set_at
-      FROM tenon.schedule s;
+           s.skipped, s.last_error, s.source, s.set_by, s.set_at, p.paused_by, p.paused_at, p.paused_why
+      FROM tenon.schedule s LEFT JOIN tenon.paused p ON p.what = 'schedule' AND p.name = s.name;
 COMMENT ON VIEW tenon.schedules IS 'The schedules, and what became of their last tasks.';
 COMMENT ON COLUMN tenon.schedules.every IS 'How often it ticks; NULL: by `cron`.';
 COMMENT ON COLUMN tenon.schedules.state IS '`active`; `paused`; `failing`: `last_error` says why its ticks make no tasks.';
@@ -16,10 +16,10 @@ COMMENT ON COLUMN tenon.schedules.next_at IS 'The next tick; NULL while it is pa
 COMMENT ON COLUMN tenon.schedules.last_state IS 'The state of the last task; NULL: its history is over, or there was none.';
 
 -- Every act of an operator on a schedule passes here: the place to note who did what.
-CREATE OR REPLACE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.note_schedule(act text, name text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM tenon.note_audit(act, jsonb_build_object('schedule', name), 1);
+    PERFORM tenon.note_audit(act, jsonb_strip_nulls(jsonb_build_object('schedule', name, 'why', why)), 1);
 END $$;
 
 -- The name of a time zone as PostgreSQL writes it. Abbreviations such as CET or EST are refused: to PostgreSQL they are
@@ -107,7 +107,7 @@ BEGIN
            max_attempts = excluded.max_attempts, timeout_ms = excluded.timeout_ms, catch_up = excluded.catch_up,
            overlap = excluded.overlap, source = excluded.source, set_by = excluded.set_by, set_at = excluded.set_at,
            next_at = excluded.next_at, last_error = NULL,
-           due_at = CASE WHEN t.paused THEN 'infinity' ELSE excluded.next_at END
+           due_at = CASE WHEN t.due_at = 'infinity' THEN 'infinity' ELSE excluded.next_at END
      WHERE (t.cron, t.every_ms, t.zone, t.kind, t.payload, t.queue, t.priority, t.max_attempts, t.timeout_ms, t.catch_up,
             t.overlap, t.source)
            IS DISTINCT FROM
@@ -147,39 +147,44 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     DELETE FROM tenon.schedule s WHERE s.name = name;
-    IF FOUND THEN
-        PERFORM tenon.note_schedule('remove_schedule', name);
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
-    RETURN FOUND;
+    PERFORM tenon.resume_one('schedule', name);
+    PERFORM tenon.note_schedule('remove_schedule', name);
+    RETURN true;
 END $$;
 
 COMMENT ON FUNCTION tenon.remove_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
 
-CREATE OR REPLACE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.pause_schedule(name text, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
-    UPDATE tenon.schedule s SET paused = true, due_at = 'infinity' WHERE s.name = name;
-    IF FOUND THEN
-        PERFORM tenon.note_schedule('pause_schedule', name);
+    UPDATE tenon.schedule s SET due_at = 'infinity' WHERE s.name = name;
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
-    RETURN FOUND;
+    PERFORM tenon.pause_one('schedule', name, why);
+    PERFORM tenon.note_schedule('pause_schedule', name, why);
+    RETURN true;
 END $$;
 
 COMMENT ON FUNCTION tenon.pause_schedule IS $$Lets a schedule tick no more, until it is resumed; returns whether there is one.$$;
 
 -- What would have ticked meanwhile is not caught up: somebody wanted it not to run.
-CREATE OR REPLACE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.resume_schedule(name text, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     s tenon.schedule;
 BEGIN
+    PERFORM tenon.check_length('why', why, 1000);
     SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
-    IF s.paused THEN
+    IF s.name IS NOT NULL AND tenon.resume_one('schedule', name) THEN
         s.next_at := tenon.tick_after(s, greatest(clock_timestamp(), s.last_at));
-        UPDATE tenon.schedule t SET paused = false, next_at = s.next_at, due_at = s.next_at WHERE t.name = name;
-        PERFORM tenon.note_schedule('resume_schedule', name);
+        UPDATE tenon.schedule t SET next_at = s.next_at, due_at = s.next_at WHERE t.name = name;
+        PERFORM tenon.note_schedule('resume_schedule', name, why);
     END IF;
     RETURN s.name IS NOT NULL;
 END $$;

@@ -8,7 +8,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE s.alone AND s.claims IS NULL AND s.due_at <= statement_timestamp()
        AND t.start_time IS NULL AND t.wanted_at IS NULL AND coalesce(t.start_before > statement_timestamp(), true)
        AND t.queue = ANY ($1) AND t.kind = ANY ($2)
-       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
+       AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = t.queue)
 $$;
 
 -- May this worker run suspects now? If so, it has the turn until it gives it back (alone_since) or has ended. Of the workers

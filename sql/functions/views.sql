@@ -24,9 +24,9 @@ CREATE OR REPLACE VIEW tenon.ready AS
     WHERE t.start_time IS NULL
       AND t.run_at <= clock_timestamp()
       AND coalesce(t.start_before > clock_timestamp(), true)
-      AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
-      AND NOT EXISTS (SELECT FROM tenon.kind k WHERE k.name = t.kind AND k.paused)
-      AND NOT (SELECT s.paused FROM tenon.setting s);
+      AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = t.queue)
+      AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'kind' AND p.name = t.kind)
+      AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'everything');
 COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and neither the queue nor the kind nor everything is paused.';
 
 -- A dead task's last attempt is not among its failures when its handler said that it can never work.

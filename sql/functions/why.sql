@@ -71,7 +71,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan 
                         ORDER BY t.run_at LIMIT (SELECT least(x.slots, 1000) + 100 FROM total x)) o
                  LIMIT 10000) r ON r.worker_id = h.id),
            ARRAY(SELECT DISTINCT k.name FROM those o CROSS JOIN unnest(o.kinds) k (name)
-                  WHERE NOT EXISTS (SELECT FROM tenon.kind d WHERE d.name = k.name AND d.paused))
+                  WHERE NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'kind' AND p.name = k.name))
       FROM total n
 $$;
 
@@ -115,7 +115,7 @@ $$;
 CREATE OR REPLACE FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    p record;
+    p tenon.paused;
     h record := tenon.handled(t.queue, t.kind);
 BEGIN
     sentence := tenon.copied();
@@ -129,8 +129,9 @@ BEGIN
      WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind LIMIT 1;
     IF FOUND THEN
         code := p.what || '_paused';
-        sentence := upper(left(p.sentence, 1)) || substr(p.sentence, 2) || '.';
-        advice := p.advice;
+        sentence := tenon.pause_sentence(p);
+        sentence := upper(left(sentence, 1)) || substr(sentence, 2) || '.';
+        advice := tenon.pause_advice(p);
     ELSIF h.workers = 0 THEN
         code := 'no_worker';
         sentence := format('No living worker handles the kind %s in the queue %s; %s.', t.kind, t.queue,

@@ -161,7 +161,7 @@ static void test_what_is_not_ready_is_not_published(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b;
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('still', true)");
+    test_sql(fx, "SELECT tenon.pause('still')");
     struct process *p = start(fx, &b);
     broker_spy(b, "last/mail", "last/mail");
     broker_spy(b, "still/mail", "still/mail");

@@ -243,11 +243,11 @@ static void test_paused_and_resumed(void **state)
 {
     struct fixture *fx = *state;
     set(fx, "s", "cron => '0 3 * * *', catch_up => 'all'");
-    assert_true(test_sql_bool(fx, "SELECT tenon.pause_schedule('s')"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.pause_schedule('s', why => 'late')"));
     set(fx, "s", "cron => '0 4 * * *', catch_up => 'all'"); /* stays paused */
     run_at(fx, "2037-01-01 00:00+0", "");
-    assert_true(test_sql_bool(fx, "SELECT state = 'paused' AND next_at IS NULL FROM"
-                                  " tenon.schedules"));
+    assert_true(test_sql_bool(fx, "SELECT state = 'paused' AND next_at IS NULL AND paused_by ="
+                                  " session_user AND paused_why = 'late' FROM tenon.schedules"));
     test_sql(fx, "UPDATE tenon.schedule SET next_at = now() - interval '9 days'");
     assert_true(test_sql_bool(fx, "SELECT tenon.resume_schedule('s')"));
     assert_true(test_sql_bool(fx, "SELECT state = 'active' AND next_at BETWEEN now() AND"

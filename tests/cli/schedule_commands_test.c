@@ -130,7 +130,8 @@ static void test_acts(void **state)
 {
     struct fixture *fx = *state;
     SCHEDULE(fx, 0, "", "", "add", "beat", "--every", "1h", "--kind", "heartbeat");
-    SCHEDULE(fx, 0, "beat is paused", "", "pause", "beat");
+    SCHEDULE(fx, 0, "beat is paused", "", "pause", "beat", "--why", "it is late");
+    SCHEDULE(fx, 0, ": it is late", "", "show", "beat");
     SCHEDULE(fx, 0, "paused", "", "list");
     SCHEDULE(fx, 0, "beat is resumed", "", "resume", "beat");
     char *id = TENON_RUN(fx, 0, "schedule", "run-now", "beat");
@@ -224,8 +225,10 @@ static void test_sync_changes_and_removes(void **state)
     test_sql(fx, "SELECT tenon.pause_schedule('y')");
     sync_says(fx, "one", "# y and z\n\ny 0 1 * * * a\nz every 1h b [1, 2]\nbyhand @daily a",
               "changed byhand\nremoved x\nchanged y\nchanged z\n");
-    assert_true(test_sql_bool(fx, "SELECT paused AND cron = '0 1 * * *' FROM tenon.schedule WHERE"
-                                  " name = 'y'"));
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT state = 'paused' AND cron = '0 1 * * *' FROM tenon.schedules WHERE"
+                      " name = 'y'"));
     assert_true(test_sql_bool(fx,
                               "SELECT kind = 'b' AND payload = '[1, 2]' AND"
                               " extract(epoch FROM next_at)::bigint = %lld FROM tenon.schedule"

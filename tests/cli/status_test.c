@@ -136,7 +136,7 @@ static void test_status_counts_every_state(void **state)
     test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour', priority => i) "
                  "FROM generate_series(0, 9) i");
     test_sql(fx, "SELECT tenon.enqueue('mail', queue => 'held', priority => 9)");
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('held', true), ('empty', false)");
+    test_sql(fx, "SELECT tenon.pause('held'), tenon.set_queue('empty', priority => 4)");
     for (int64_t id = 1; id <= 4; id++) {
         claim(fx, id);
     }
@@ -231,7 +231,7 @@ static void test_status_of_thousands_of_queues(void **state)
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.enqueue('mail', queue => 'a' || i) FROM generate_series(1, 3000) i");
     test_sql(fx, "SELECT tenon.enqueue('mail', queue => q) FROM unnest('{yy,zz}'::text[]) q");
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('yy', true)");
+    test_sql(fx, "SELECT tenon.pause('yy')");
     make_worker(fx, "{zz}", "{fax}", true);
     json_t *o = run_json(fx, "status", NULL);
     json_t *queues = json_object_get(o, "queues");
@@ -309,7 +309,7 @@ static void test_show_says_why(void **state)
 {
     struct fixture *fx = *state;
     make_worker(fx, "{default,held}", "{mail}", true);
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('held', true)");
+    test_sql(fx, "SELECT tenon.pause('held')");
     int64_t ready = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
     assert_why(fx, ready, "no_free_slot", "waits for a free slot, behind 0 tasks");
     int64_t due = test_sql_int(fx, "SELECT tenon.enqueue('mail', delay => '2 hours')");

@@ -207,7 +207,7 @@ static void count_calls(struct fixture *fx)
              " SELECT * INTO n, freed, due_ms, slow FROM tenon.settle_really(most, few); END $$");
     test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text"
                  " LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.pings'); RETURN (SELECT"
-                 " string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused); END $$");
+                 " string_agg(name, ',') FROM tenon.paused WHERE what = 'kind'); END $$");
 }
 
 /* NOTIFY asks for no right. What comes of it is bounded, and what others say is heard. */

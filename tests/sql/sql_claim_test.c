@@ -68,8 +68,7 @@ static int claimed(PGresult *result)
 /* Every kind of task there is: each state, each priority, paused and unpaused queues, two kinds. */
 static void make_all_sorts(struct fixture *fx, const char *worker)
 {
-    test_sql(fx,
-             "INSERT INTO tenon.queue (name, paused) VALUES ('stopped', true), ('open', false)");
+    test_sql(fx, "SELECT tenon.pause('stopped'), ('open', false)");
     test_sql(
         fx,
         "SELECT tenon.enqueue(k, queue => q, priority => p, delay => d)"
@@ -430,7 +429,7 @@ static void test_due(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     test_sql(fx,
-             "INSERT INTO tenon.queue (name, paused) VALUES ('stopped', true);"
+             "SELECT tenon.pause('stopped');"
              "SELECT tenon.enqueue(k, delay => '1 h') FROM unnest('{ahead,due,started}'::text[]) k;"
              "SELECT tenon.enqueue('paused', queue => 'stopped', delay => '1 h');"
              "UPDATE tenon.task SET run_at = now() - interval '1 min' WHERE kind <> 'ahead'");

@@ -497,10 +497,9 @@ static void test_cancel_against_a_claim(void **state)
 static void test_paused_queue_is_not_ready(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx,
-             "INSERT INTO tenon.queue (name, paused) VALUES ('p', true); SELECT tenon.enqueue('a',"
-             " queue => 'p'), tenon.enqueue('a'),"
-             " tenon.enqueue('a', delay => '1 h')");
+    test_sql(fx, "SELECT tenon.pause('p'); SELECT tenon.enqueue('a',"
+                 " queue => 'p'), tenon.enqueue('a'),"
+                 " tenon.enqueue('a', delay => '1 h')");
     assert_true(test_sql_bool(fx, "SELECT array_agg(queue) = '{default}' FROM tenon.ready"));
 }
 

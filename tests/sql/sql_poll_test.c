@@ -242,7 +242,7 @@ static void test_a_paused_queue_is_not_read(void **state)
 {
     struct fixture *fx = *state;
     enqueue(fx, "a", 1000, "");
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
+    test_sql(fx, "SELECT tenon.pause('default')");
     assert_int_equal(read_by(fx, "{a}", "50", 0), 0);
 }
 

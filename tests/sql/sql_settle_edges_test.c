@@ -231,7 +231,7 @@ static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
     PQfinish(settles);
 }
 
-/* What an operator has paused stays so when the rest of its row ends. */
+/* What an operator has paused stays so when the limit's row ends. */
 static void test_a_pause_outlives_an_exception(void **state)
 {
     struct fixture *fx = *state;
@@ -243,8 +243,8 @@ static void test_a_pause_outlives_an_exception(void **state)
     assert_true(test_sql_bool(fx, "SELECT paused FROM tenon.limit_rule('t:1')"));
     settle(fx);
     assert_state(fx, 1, "blocked");
-    assert_true(test_sql_bool(fx, "SELECT paused AND max_running IS NULL AND until IS NULL"
-                                  " FROM tenon.limit WHERE name = 't:1'"));
+    assert_true(test_sql_bool(fx, "SELECT paused AND max_running = 1 AND rule = 't'"
+                                  " FROM tenon.limit_rule('t:1')"));
     assert_true(test_sql_bool(fx, "SELECT tenon.resume_limit('t:1')"));
     settle(fx);
     assert_state(fx, 1, "ready");

@@ -96,7 +96,8 @@ static void end_claims(struct schedule *s)
 static void resume(struct schedule *s)
 {
     act_sql(s, s->fx->conn, "UPDATE tenon.limit SET until = now() WHERE until IS NOT NULL");
-    act_sql(s, s->fx->conn, "SELECT tenon.resume_limit(name) FROM tenon.limit WHERE paused");
+    act_sql(s, s->fx->conn,
+            "SELECT tenon.resume_limit(name) FROM tenon.paused WHERE what = 'limit'");
 }
 
 /* An operator sees to what would wait for ever: limits go on, signals that are waited for are sent,
@@ -306,7 +307,7 @@ static const struct mutant mutants[] = {
     {2, "tasks are let go while somebody takes", "tenon.limit_rooms(text[],text[])",
      "AND l.name <> ALL (mine)", "AND false"},
     {2, "a pause of a part before the colon holds nothing back", "tenon.limit_rule(text)",
-     "OR coalesce(b.paused, false)", ""},
+     "p.name IN (k.key, k.part)", "p.name = k.key"},
     {3, "a key that was full takes no part again", "tenon.limit_take_part(text,tenon.limit_room[])",
      "active = true", "active = t.active"},
     {5, "who begins to wait when his signal has been settled is not looked at",

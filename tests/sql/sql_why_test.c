@@ -234,11 +234,13 @@ static void check(struct fixture *fx, const struct situation *s)
     }
     free(code);
     free(why);
-    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.history, tenon.worker, tenon.kind,"
-                 " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
-                 " tenon.limit_due, tenon.limit_turn;"
-                 "UPDATE tenon.setting SET paused = false; SELECT tenon.adopt(),"
-                 " pg_advisory_unlock_all()");
+    test_sql(
+        fx,
+        "TRUNCATE tenon.task, tenon.dead, tenon.history, tenon.worker, tenon.kind,"
+        " tenon.queue, tenon.paused, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
+        " tenon.limit_due, tenon.limit_turn;"
+        "SELECT tenon.adopt(),"
+        " pg_advisory_unlock_all()");
 }
 
 static void test_each_state_has_its_sentence(void **state)

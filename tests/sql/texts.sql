@@ -135,7 +135,7 @@ CREATE TEMP VIEW callable AS
        AND (has_function_privilege(current_setting('tenon_test.role') || '_p', p.oid, 'EXECUTE')
             OR has_function_privilege(current_setting('tenon_test.role') || '_o', p.oid, 'EXECUTE'))
        AND a.type NOT IN ('bigint', 'integer', 'smallint', 'boolean', 'interval', 'timestamp with time zone', 'double precision', 'bigint[]',
-                          'tenon.tasks', 'uuid', 'numeric');
+                          'tenon.tasks', 'tenon.paused', 'uuid', 'numeric');
 
 CREATE TEMP VIEW trials AS
     SELECT c.function, c.name, v.value

@@ -2,7 +2,7 @@
 
 /* Each function says what is wrong; NULL: nothing. */
 
-/* What holds for a key, by the rows of tenon.limit. */
+/* What holds for a key, by the rows of tenon.limit and tenon.paused. */
 static const char rule_of[] =
     "CREATE FUNCTION public.rule_of(key text, OUT max_running integer, OUT paused boolean)"
     " LANGUAGE sql STABLE AS $$"
@@ -10,7 +10,8 @@ static const char rule_of[] =
     " l.name ="
     "   $1 AND coalesce(l.until > clock_timestamp(), true)), min(l.max_running) FILTER (WHERE"
     " l.name <>"
-    "   $1)) END, coalesce(bool_or(l.paused), false)"
+    "   $1)) END, EXISTS (SELECT FROM tenon.paused WHERE what = 'limit' AND name IN ($1,"
+    "   split_part($1, ':', 1)))"
     "  FROM tenon.limit l WHERE l.name IN ($1, split_part($1, ':', 1)) $$";
 
 /* --- how the rows stand ----------------------------------------------------------------------- */

@@ -73,9 +73,9 @@ static const char stage_clear[] =
     " SET LOCAL session_replication_role = replica;" /* without triggers */
     " FOREACH t IN ARRAY '{tenon.task,tenon.dead,tenon.history,tenon.attempt,tenon.flow,"
     "  tenon.flow_task,tenon.flow_wait,tenon.flow_note,tenon.limit_task,tenon.limit_event,"
-    "  tenon.limit_due,tenon.limit_start,tenon.limit_turn,tenon.limit,tenon.signal,tenon.waiting,"
-    "  tenon.worker,public.made,public.ended,public.start,public.sent,public.wait,public.woken,"
-    "  public.line,public.free,public.rule,public.turn}'::text[] LOOP"
+    "  tenon.limit_due,tenon.limit_start,tenon.limit_turn,tenon.limit,tenon.paused,tenon.signal,"
+    "  tenon.waiting,tenon.worker,public.made,public.ended,public.start,public.sent,public.wait,"
+    "  public.woken,public.line,public.free,public.rule,public.turn}'::text[] LOOP"
     "  EXECUTE 'DELETE FROM ' || t; END LOOP;"
     " SET LOCAL session_replication_role = origin;"
     " INSERT INTO tenon.limit SELECT * FROM public.limits;"

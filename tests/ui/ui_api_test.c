@@ -310,7 +310,7 @@ static void test_limits(void **state)
     json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
     json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"burn\", \"name\": \"t\"}"));
     json_decref(web_post(&w, 400, "/api/limit", "{\"act\": \"pause\"}"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE paused"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused WHERE what = 'limit'"), 0);
     o = web_get(&w, 200, "/api/tasks?filter=%7B%22limit_key%22%3A%22t%3A2%22%7D");
     (void)list(o, "tasks", 5);
     json_decref(o);

@@ -87,7 +87,7 @@ static void test_a_poll_that_meets_a_lock(void **state)
 {
     struct running r = start(*state);
     PGconn *other = sql_connect(r.fx->database_url);
-    sql_run(other, "BEGIN; LOCK TABLE tenon.queue IN ACCESS EXCLUSIVE MODE");
+    sql_run(other, "BEGIN; LOCK TABLE tenon.paused IN ACCESS EXCLUSIVE MODE");
     process_await_line(r.worker, "event=round_failed", FAILS_MS);
     tasks_end(&r, SOON_MS);
     sql_run(other, "COMMIT");
@@ -152,21 +152,22 @@ static void test_a_lock_on_the_history(void **state)
     end_well(r.worker);
 }
 
-/* In the place of tenon.queue stands something that says this of each queue. */
+/* In the place of tenon.paused stands a view of the queue default, if this is true. */
 static void break_poll(const struct running *r, const char *paused)
 {
-    test_sql(r->fx, "INSERT INTO tenon.queue (name) VALUES ('default') ON CONFLICT DO NOTHING");
     test_sql(r->fx,
-             "BEGIN; ALTER TABLE tenon.queue RENAME TO queue_kept;"
-             "CREATE VIEW tenon.queue AS SELECT name, %s AS paused FROM tenon.queue_kept; COMMIT",
+             "BEGIN; ALTER TABLE tenon.paused RENAME TO paused_kept;"
+             "INSERT INTO tenon.paused_kept VALUES ('queue', 'default', 'somebody', now());"
+             "CREATE VIEW tenon.paused AS SELECT * FROM tenon.paused_kept WHERE %s;"
+             "GRANT SELECT ON tenon.paused TO PUBLIC; COMMIT",
              paused);
     process_await_line(r->worker, "event=round_failed", FAILS_MS);
 }
 
 static void mend_poll(const struct running *r)
 {
-    test_sql(r->fx, "BEGIN; DROP VIEW tenon.queue;"
-                    "ALTER TABLE tenon.queue_kept RENAME TO queue; COMMIT");
+    test_sql(r->fx, "BEGIN; DROP VIEW tenon.paused; DELETE FROM tenon.paused_kept;"
+                    "ALTER TABLE tenon.paused_kept RENAME TO paused; COMMIT");
 }
 
 /* With an error of class 22, as of a bad value. */

@@ -219,12 +219,12 @@ static void test_work_is_shared_fairly(void **state)
         "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 1500}') FROM generate_series(1, "
         "3)");
     await_done(fx, 3);
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
+    test_sql(fx, "SELECT tenon.pause('default')");
     test_await(fx, LIMIT_MS, "SELECT true");
     test_sql(fx,
              "BEGIN; SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 300}', announced => "
              "true) FROM generate_series(1, 30);"
-             "UPDATE tenon.queue SET paused = false; COMMIT");
+             "SELECT tenon.resume('default'); COMMIT");
     for (int64_t id = 4; id <= 33; id++) {
         publish(fx, id);
     }
@@ -338,14 +338,14 @@ static void test_memory_does_not_grow_with_tasks(void **state)
 static void test_a_paused_queue_stands_still(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
+    test_sql(fx, "SELECT tenon.pause('default')");
     struct process *p = pool_worker(fx, "1", "1");
     process_await_line(p, "event=worker_ready", LIMIT_MS);
     test_sql(fx, "SELECT tenon.enqueue('a')");
     test_await(fx, LIMIT_MS,
                "SELECT clock_timestamp() > created_at + interval '2.5 s' FROM tenon.task");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE claims = 0"), 1);
-    test_sql(fx, "UPDATE tenon.queue SET paused = false");
+    test_sql(fx, "SELECT tenon.resume('default')");
     await_done(fx, 1);
     end_well(p);
 }

@@ -39,8 +39,9 @@ function resumeKind(ctx, kind) {
 
 function troubles(o, ctx) {
     const lines = o.paused.map((p) => [`${p.what === 'everything' ? 'Everything' : `The ${p.what} ${p.name}`} is paused` +
-        `${p.paused_by ? ` by ${p.paused_by}` : ''}${p.paused_why ? `: ${p.paused_why}` : ''}. `,
-    p.what === 'kind' && ctx.session.may_act && resumeKind(ctx, p.name)]);
+        ` by ${p.paused_by}${p.paused_why ? `: ${p.paused_why}` : ''}. `,
+    p.what === 'kind' && ctx.session.may_act && resumeKind(ctx, p.name),
+    p.what === 'limit' && link('/limits', 'limits'), p.what === 'schedule' && link('/schedules', 'schedules')]);
     for (const u of o.unhandled) {
         lines.push(`No living worker handles the kind ${u.kind} in the queue ${u.queue}: ${count(u.ready)} ready.`);
     }
