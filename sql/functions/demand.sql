@@ -21,9 +21,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
 $$;
 
--- The arithmetic, of numbers alone. What comes keeps rate x run time slots busy (Little's law), and a fifth is to spare;
--- what runs keeps its slot; what waits is to start before it is late, one slot each at most. What is late already, or of
--- unknown run time, is to start within a quarter of the latency. And something that waits wants a slot.
+-- The arithmetic. Arriving tasks keep rate x run time slots busy (Little's law), plus a fifth to spare; each running task keeps its
+-- slot; waiting tasks are to start within the latency, with one slot each at most. Tasks that are late, or whose run time is unknown,
+-- are to start within a quarter of the latency. A waiting task wants at least one slot.
 CREATE OR REPLACE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision,
                                    latency_s double precision) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -48,7 +48,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM lately l, span s
 $$;
 
--- Of each priority the first 10,000 rows that are due, which are those that run and those that are next.
+-- The first 10,000 due rows of each priority: those that run and those that are next.
 CREATE OR REPLACE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH paused AS MATERIALIZED (

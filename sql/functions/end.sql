@@ -1,11 +1,10 @@
 -- The end of a task: finish, cancel, and the notes that an end leaves for settle. The statement by which workers finish many
 -- tasks stands beside the worker (worker/finish.sql).
 
--- When a task ends, what waits for that is settled at once: a note is left, and tenon.settle() does the rest after the
--- commit. It waits for nobody but a settler that is just at the same key. (Whoever writes a row of tenon.waiting has locked
--- its task before, as the one who deletes that has now.) Every statement that deletes a task calls it with the row, where
--- it returns what it deleted (sql_statements_test holds them to that): a trigger would fetch each row once more, a
--- thirtieth of what a plain task costs. Whether there is anything to note is asked first, which is part of the plan.
+-- When a task ends, this leaves notes for what waits for the end, and tenon.settle() does the rest after the commit. It waits for no
+-- lock but that of a settler which is at the same key. (Who writes a row of tenon.waiting has locked the task, as the deleting session
+-- has now.) Every statement that deletes a task calls it with the deleted row (sql_statements_test checks that): a trigger would fetch
+-- each row again, a thirtieth of the cost of a plain task. needs_note is asked first, because it is inlined.
 CREATE OR REPLACE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
@@ -68,8 +67,8 @@ BEGIN
       FROM gone g;
 END $$;
 
--- A result that can be stored in little may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What
--- is longer than 2 MiB as text is replaced by a note that says so; a worker measures what its handlers return.
+-- A result of a few bytes may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What is longer than 2 MiB as text
+-- is replaced by a note that says so; a worker measures what its handlers return.
 CREATE OR REPLACE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -130,8 +129,8 @@ COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own t
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
--- For many claims: one statement reads them all and takes their rows away, in sorted order, so that two who
--- finish the same never wait for each other in a circle. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
+-- For many claims: one statement reads them all and deletes their rows, in sorted order, so that two sessions that
+-- finish the same tasks cannot deadlock. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
 -- the table held when the plan was made (docs/decisions/0014-plans-that-stay-good.md).
 CREATE OR REPLACE FUNCTION tenon.finish_many(claims text[], results jsonb[] DEFAULT NULL, skip_lost boolean DEFAULT false) RETURNS boolean[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$

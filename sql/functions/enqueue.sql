@@ -92,8 +92,7 @@ BEGIN
     END IF;
 END $$;
 
--- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
--- One row; plain SQL, so that it becomes a part of the statement that asks.
+-- The defaults of a task: the kind's, else the queue's, else the built-in ones. One row; plain SQL, so that PostgreSQL inlines it.
 CREATE OR REPLACE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer,
     confined boolean, exchange text, sleeper_key bigint, limits text[])
@@ -108,7 +107,7 @@ LANGUAGE sql STABLE AS $$
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $$;
 
--- Is there anything wrong with it? Then it raises that.
+-- Raises what is wrong with the task, if anything is.
 CREATE OR REPLACE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -126,8 +125,8 @@ BEGIN
     END IF;
 END $$;
 
--- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds sleeper_key of tenon.setting
--- exclusively. A NOTIFY in every commit would make all commits wait in line.
+-- Must the publisher be woken? Only while it sleeps, and then it holds the advisory lock sleeper_key of tenon.setting. (A NOTIFY in
+-- every commit would serialize all commits.)
 CREATE OR REPLACE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
 LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
@@ -148,7 +147,7 @@ DECLARE
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
     waits   bigint[];  -- the parents that it waits for
     blocked boolean := false;
-    look    boolean := false;  -- it is tenon.settle() that must look whether it waits
+    look    boolean := false;  -- tenon.settle() must decide whether it waits
     added   tenon.enqueued;
     again   tenon.again;
     d       record;

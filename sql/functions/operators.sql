@@ -11,8 +11,8 @@ BEGIN
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
 END $$;
 
--- Workers that serve one of these poll, if it is ready now: a task starts within milliseconds. Many words make one that
--- means anything.
+-- Makes workers that serve one of these poll, if a task is ready now, so that it starts within milliseconds. Too many names: one
+-- wildcard is sent.
 CREATE OR REPLACE FUNCTION tenon.wake(ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
     RETURN again;
 END $$;
 
--- A task of a flow stays until tenon.settle() has seen how it ended: what waits for it would take it for done.
+-- A task of a flow is not deleted before tenon.settle() has seen how it ended: else its children would take it for done.
 CREATE OR REPLACE FUNCTION tenon.delete_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -133,7 +133,7 @@ BEGIN
     PERFORM tenon.check_length('changes', changes::text, 4096);
 END $$;
 
--- A value among changes as a type of its own, or what is allowed.
+-- A value of `changes` as its column's type; refuses it with what is allowed.
 CREATE OR REPLACE FUNCTION tenon.changed_integer(changes jsonb, key text, lowest integer, highest integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -171,7 +171,7 @@ BEGIN
     END IF;
 END $$;
 
--- What one call did, into the audit's row of an act that goes on, or a new one.
+-- Adds what one call did to the audit row of an act that takes several calls, or writes a new row.
 CREATE OR REPLACE FUNCTION tenon.note_change(audit bigint, act text, what jsonb, n bigint, skipped bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable

@@ -1,4 +1,4 @@
--- Progress, and more time: what a handler says of its task while it runs. Both under the fence of its claim.
+-- Progress and extensions of the timeout: what a handler reports while its task runs. Both check the fence of its claim.
 
 -- The fence in the text of TENON_TASK_CLAIM, id/claims/key; `claims` only tells people which claim it is. Only functions with a
 -- search_path of their own call it. A regular expression with {1,18} and the like would take longer than the rest together.
@@ -42,8 +42,8 @@ BEGIN
     END IF;
 END $$;
 
--- How long it is as PostgreSQL prints it, which is what a dump and a task line hold: [1e-16383] is stored in little and
--- printed in 16 KB (tenon.result_kept).
+-- The length as PostgreSQL prints it, which is what a dump and a task line contain: [1e-16383] takes a few bytes stored and 16 KB
+-- printed (tenon.result_kept).
 CREATE OR REPLACE FUNCTION tenon.printed_bytes(value jsonb) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -79,8 +79,8 @@ COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the
 
 It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
--- The row's timeout grows, and by it the worker and the cleaner know the deadline. A shorter one than the kind's
--- timeout_min_ms cannot come of it, as it never shrinks.
+-- Raises the row's timeout, which tells the worker and the cleaner the deadline. It never shrinks, so it stays above the kind's
+-- timeout_min_ms.
 CREATE OR REPLACE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -111,8 +111,8 @@ COMMENT ON FUNCTION tenon.extend IS $$Gives a task that runs more time: its dead
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
--- The progress in a handler's line, of which its worker knows only that it is JSON; NULL for what cannot be stored (a text
--- with \u0000, a number out of range) or is too long. So one bad value hurts nothing else in its round.
+-- The progress in a handler's line, which its worker knows to be JSON; NULL if it cannot be stored (a text with \u0000, a number out of
+-- range) or is too long, so that one bad value fails nothing else in its round.
 CREATE OR REPLACE FUNCTION tenon.progress_kept(line text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

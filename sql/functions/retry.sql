@@ -91,7 +91,7 @@ BEGIN
     RETURN left(word, 100);
 END $$;
 
--- Why a task may not wait for this signal; NULL: it may. What it is given then becomes one of its steps.
+-- Why a task may not wait for this signal; NULL: it may. The signal's payload becomes one of the task's steps.
 CREATE OR REPLACE FUNCTION tenon.wait_refused(steps jsonb, signal text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal has 1 to 100 bytes'

@@ -105,8 +105,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- Which states it is about. Without a word on it, retry and delete mean what is dead, but of tasks that are given by
--- their ids whatever they can change; and a list by a key of limits those that have not ended, which stand in its line.
+-- The states that a filter selects if it names none: for retry and delete the dead tasks, or, of tasks given by id, all that they can
+-- change; for a list by a limit key the unfinished tasks.
 CREATE OR REPLACE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -162,8 +162,8 @@ LANGUAGE sql IMMUTABLE AS $$
                   WHERE states IS NULL OR s && states)
 $$;
 
--- The ids that were given; the next `most` of a flow, or of the unfinished tasks that may have a key of limits, in its line or
--- before it, as they wait for parents or a signal; NULL: no index tells.
+-- The ids that were given; or the next `most` of a flow; or of the unfinished tasks that may have a limit key, which wait at the limit
+-- or, before that, for parents or a signal. NULL: no index supports this filter.
 CREATE OR REPLACE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, cursor bigint, most integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
@@ -192,7 +192,8 @@ END $$;
 
 -- The ids of up to `most` tasks, from behind the id `cursor` on: the newest first for lists, else the oldest. It reads in
 -- pieces, in the order of ids, and stops with the piece after which `limit_ms` milliseconds have passed (NULL: never); pieces grow
--- in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
+-- in the first quarter of that time only. `next`: where to go on; NULL: that was all. Planned anew for each call, without the conditions that
+-- the filter does not have.
 CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, cursor bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$

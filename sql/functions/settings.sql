@@ -42,7 +42,7 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind)
 CREATE OR REPLACE FUNCTION tenon.seconds(span interval) RETURNS interval
 LANGUAGE sql IMMUTABLE AS $$ SELECT make_interval(secs => extract(epoch FROM span)) $$;
 
--- May whoever logged in enqueue this? Asked only while tenon.producer has rows, which is `confined` of tenon.setting.
+-- May the role that logged in enqueue this? Called only while tenon.producer has rows (`confined` of tenon.setting).
 CREATE OR REPLACE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)

@@ -2,9 +2,8 @@
 -- by its cost.
 
 -- Unblocks blocked tasks, except locked ones, and suspects, which now wait only for their turn to run alone. Returns the
--- unblocked ones; the caller wakes workers for
--- them. The rows are not locked first, if nobody has locked one: that would leave a mark in the new version of a row, and
--- polls pass over what is marked (worker/poll.sql) until their next sweep.
+-- unblocked ones, for which the caller wakes workers. Rows are locked first only if another session has locked one: a lock leaves a
+-- mark in the new version of a row, and polls pass over marked rows until their next sweep (worker/poll.sql).
 CREATE OR REPLACE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10 ms' AS $$
 DECLARE
@@ -143,12 +142,11 @@ BEGIN
                                     ELSE NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = s.id AND t.start_time IS NOT NULL) END;
 END $$;
 
--- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
--- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
--- each, and for 250 ms each. It does not matter which session calls it or how often: it derives everything from the rows, and
--- leaves what is locked for later. Returns how many; which it let go; and in how many milliseconds there may be more to do
--- (NULL: when something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them. `slow`:
--- it ran into the timeout of the statement, and this became of it.
+-- Does what follows from commits and ends: expires tasks that have missed start_before, settles enqueues whose unique key was taken,
+-- and continues what waited for flows, limits and signals. Up to `most` of each, and 250 ms each. Any session may call it, any number
+-- of times: it derives everything from the rows, and leaves locked rows for later. Returns how many; which tasks it released; and in
+-- how many milliseconds there may be more to do (NULL: not before a NOTIFY). If it released more than `few`, workers are told to poll;
+-- else the caller wakes them. `slow`: what became of a part that ran into the statement's timeout.
 CREATE OR REPLACE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint, OUT slow text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -204,11 +202,11 @@ EXCEPTION WHEN query_canceled THEN
     due_ms := 0;
 END $$;
 
--- The same for whoever is no cleaner.
+-- Settling by hand; cleaners call settle_all.
 CREATE OR REPLACE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (tenon.settle_all(most, 0)).n;
 END $$;
 
-COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, finds a place for what was enqueued under taken keys, and lets go on what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners do it all the time; whoever else calls it does no harm.$$;
+COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires tasks that have missed `start_before`, settles enqueues whose unique key was taken, and continues what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners do it all the time; another call does no harm.$$;

@@ -79,9 +79,10 @@ COMMENT ON FUNCTION tenon.wait_signal IS $$Lets a task that runs wait for a sign
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 -- The signal that a blocked task waits for has come, or its time is over: that is one of its steps now, and it goes on.
--- False: neither is so; it is locked; or it waits no more. What it waits for is read after the task is locked: before that
--- another may have ended the wait. The lock is given back before the task is changed (as in tenon.unblock: polls pass
--- over rows that bear a lock's mark); by wanted_at it is known again. Who takes it in between is not waited for.
+-- False: neither has happened, the task is locked, or it no longer waits. What it waits for is read after the task is locked,
+-- because another session may end the wait before that. The lock is released before the task is changed, because polls pass over
+-- rows with a lock's mark (see tenon.unblock); wanted_at tells whether it is the same wait. If another session locks the task in
+-- between, this one does not wait for it.
 CREATE OR REPLACE FUNCTION tenon.end_wait(task_id bigint, moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '10 ms' AS $$
 #variable_conflict use_variable
@@ -125,8 +126,8 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
--- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
--- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Locked
+-- A signal and a task that waits for it are both looked at after their commits, so the later one finds the earlier one. A signal is
+-- settled when no task waits for it any more. Locked
 -- rows are skipped, and the next turn continues after them (the cursors). Returns how many waits are over, and of which tasks.
 CREATE OR REPLACE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql AS $$
@@ -210,8 +211,8 @@ COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
 
 A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
 
--- It waits for a lock on the row as long as a worker does, 100 ms: if two wait for each other, this one gives up. The mark is then
--- missing, and the waiting client asks again by itself.
+-- It waits 100 ms for the row's lock, as a worker does, and gives up in a deadlock. Then the mark is missing, and the waiting client
+-- polls.
 CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '50 ms' AS $$

@@ -80,8 +80,8 @@ END $$;
 
 COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
 
--- The steps with the one in a handler's line; NULL when it cannot be: more than the limits, or what PostgreSQL cannot
--- store. So one bad value hurts nothing else in its round.
+-- The steps and the one in a handler's line; NULL if that exceeds a limit or PostgreSQL cannot store it, so that one bad value fails
+-- nothing else in its round.
 CREATE OR REPLACE FUNCTION tenon.with_step_of(steps jsonb, line text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -93,8 +93,8 @@ EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     RETURN NULL;
 END $$;
 
--- The steps that pool children said, for their worker: worker/step.sql. One row for each that was written, or is refused.
--- What is missing is not this claim's any more, or locked by somebody else at the moment.
+-- Records steps of pool children for their worker (worker/step.sql). One row for each that was written or is refused; a missing one is
+-- not this claim's any more, or another session has locked the task.
 CREATE OR REPLACE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines text[])
 RETURNS TABLE (place integer, recorded boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -50,8 +50,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                 ELSE ', but none leads; start one: tenon cleaner' END
 $$;
 
--- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
--- those workers would take, of what is not paused.
+-- The slots of the workers that would take the task; how many tasks run on them, counted among the first in their queues; and which
+-- other kinds they take that are not paused.
 CREATE OR REPLACE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off SET jit = off AS $$
     WITH those AS MATERIALIZED (
@@ -76,9 +76,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan 
 $$;
 
 -- How many ready tasks of its queue and these kinds are before this one, and how many of them by their priority. `most` are
--- looked at, of any kind; `more`: there are more of them. Of each
--- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
--- read on through all that have the same run_at.)
+-- looked at, of any kind; `more`: there are more. Of each priority two ranges of task_order are read, which end at the task, or now.
+-- (One range up to a row of both columns would read all rows with the same run_at.)
 CREATE OR REPLACE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off SET jit = off AS $$
     SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
@@ -275,7 +274,7 @@ BEGIN
     advice := 'a cleaner unblocks it within a second';
 END $$;
 
--- The same; and whether anybody would let it go.
+-- As above, and also whether any limit would release it.
 CREATE OR REPLACE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -360,7 +359,7 @@ BEGIN
     advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
 END $$;
 
--- What was enqueued under the unique key that this task holds, and waits for its end. NULL: nothing.
+-- The enqueue that waits for the end of this task because it has the same unique key. NULL: none.
 CREATE OR REPLACE FUNCTION tenon.why_next(t tenon.task) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format(CASE count(*) WHEN 1 THEN ' Another run under its unique key %s waits for its end, since %s.'
