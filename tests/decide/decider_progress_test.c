@@ -42,6 +42,11 @@ static void extend(struct decider *d, int64_t now, int64_t id, int64_t ms)
     feed(d, now, (struct event){.type = EVENT_PROGRESS, .slot = 0, .id = id, .extend_ms = ms});
 }
 
+static void fails(struct decider *d, int64_t now, enum round_failure failure)
+{
+    feed(d, now, (struct event){.type = EVENT_ROUND_FAILED, .failure = failure, .text = "t"});
+}
+
 static const struct progress *written(const struct decider *d)
 {
     return d->rounds.in_flight && d->round.n_progress > 0 ? &d->round.progress[0] : NULL;
@@ -192,8 +197,7 @@ static void test_what_was_not_written_comes_again(void **state)
         if (newer) {
             say(d, 4, 1, "newer");
         }
-        feed(d, 5,
-             (struct event){.type = EVENT_ROUND_FAILED, .failure = failures[i / 2], .text = "t"});
+        fails(d, 5, failures[i / 2]);
         int64_t now = 5;
         for (; now < 10000 && !written(d); now += 10) {
             (void)decide(d, now);
@@ -213,7 +217,7 @@ static void test_a_failed_round_keeps_the_last_word_before_the_outcome(void **st
     say(d, 3, 1, "x");
     reply(d, 3, 1, OUTCOME_FAILED);
     (void)decide(d, 3);
-    feed(d, 5, (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "t"});
+    fails(d, 5, FAILURE_UNKNOWN);
     for (int64_t now = 5; now < 10000 && d->n_held > 0; now += 10) {
         (void)decide(d, now);
         assert_true(d->round.n_requeue == 0 || !d->rounds.in_flight || d->held->said == NULL);
@@ -294,10 +298,7 @@ static void test_a_bad_outcome_beside_progress(void **state)
                 bad = bad || !d->round.finish[i]->refused;
             }
             if (bad) {
-                feed(d, now,
-                     (struct event){.type = EVENT_ROUND_FAILED,
-                                    .failure = FAILURE_ROW,
-                                    .text = "bad"});
+                fails(d, now, FAILURE_ROW);
             } else {
                 settle(d, now);
             }
@@ -308,7 +309,8 @@ static void test_a_bad_outcome_beside_progress(void **state)
     }
 }
 
-/* While outcomes fail, what goes well beside them says nothing. */
+/* While outcomes fail, progress is written as ever, in rounds of its own; that those go well does
+ * not mean that rounds work. */
 static void test_outcomes_that_fail_go_by_themselves(void **state)
 {
     (void)state;
@@ -318,20 +320,21 @@ static void test_outcomes_that_fail_go_by_themselves(void **state)
     (void)decide(d, 3);
     assert_int_equal(d->round.n_finish, 1);
     assert_int_equal(d->round.n_progress, 1);
-    feed(d, 4,
-         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_AGAIN, .text = "full"});
-    for (int64_t now = 4; now < 9000; now += 10) {
+    fails(d, 4, FAILURE_AGAIN);
+    int n = 0;
+    for (int64_t now = 4; now < 9004; now += 10) {
         say(d, now, 2, "x");
         (void)decide(d, now);
-        if (d->rounds.in_flight) {
+        assert_null(note_find(d, NOTE_ROUND_WORKS));
+        if (d->rounds.in_flight && d->round.n_finish > 0) {
             assert_null(written(d));
-            feed(d, now,
-                 (struct event){.type = EVENT_ROUND_FAILED,
-                                .failure = FAILURE_AGAIN,
-                                .text = "full"});
+            fails(d, now, FAILURE_AGAIN);
+        } else if (d->rounds.in_flight) {
+            n += written(d) != NULL;
+            commit(d, now, NULL, 0);
         }
     }
-    assert_null(note_find(d, NOTE_ROUND_WORKS));
+    assert_in_range(n, 8, 10);
     decider_free(d);
 }
 

@@ -10,12 +10,12 @@
 #include <uthash.h>
 
 /* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is
- * not known; SAYING before ENDED when there is progress to be written. */
+ * not known; SAYING before ENDED while steps or progress are to be written. */
 enum claim_state {
     CLAIM_IN_ROUND, /* the round in flight claims it, or carries its outcome */
     CLAIM_WAITING,  /* no child has it yet */
     CLAIM_GIVEN,    /* a child runs it */
-    CLAIM_SAYING,   /* it has an outcome, and its last progress goes before it */
+    CLAIM_SAYING,   /* it has an outcome, which waits until what its handler said is written */
     CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
     CLAIM_DOUBTFUL, /* ask the database what became of it */
 };
@@ -76,7 +76,7 @@ struct claim {
     int64_t write_ms;   /* not before then is the next one written */
     bool extended;      /* the row's timeout_ms is to grow to ours */
     bool missed;        /* what it said was not written: its row was locked */
-    bool recording;     /* the round in flight has a step of it: its outcome waits for the answer */
+    int n_steps;        /* steps that are not recorded yet: its outcome waits for them */
     bool refused;       /* the database took its outcome for bad; the texts are our own now */
     int slow;           /* how many rounds with this outcome alone were too slow */
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */

@@ -49,8 +49,9 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->random = seed | 1;
     d->rounds.outcomes_max = ROUND_OUTCOMES_MAX;
     d->rounds.said_max = ROUND_STEPS_MAX;
-    d->rounds.tell.retry_pause_ms = d->rounds.requeue.retry_pause_ms = RETRY_MIN_MS;
-    d->rounds.claim.retry_pause_ms = RETRY_MIN_MS;
+    for (int i = 0; i < ROUND_PARTS; i++) {
+        d->rounds.parts[i].pause_ms = RETRY_MIN_MS;
+    }
     d->attention_ms = d->stop_ms = d->rounds.own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
     alone_reset(d, now_ms);

@@ -63,7 +63,7 @@ void progress_take(struct decider *d, const struct event *e, int64_t now_ms)
  * statement leaves the row out as well while the lock is held. */
 bool progress_goes_first(const struct claim *c)
 {
-    return c->said && !c->missed;
+    return c->outcome != OUTCOME_DONE && ((c->said && !c->missed) || c->n_steps > 0);
 }
 
 /* --- into a round --- */
@@ -89,20 +89,9 @@ bool progress_add(struct decider *d, struct round *x, struct claim *c)
     return true;
 }
 
-void progress_plan(struct decider *d, struct round *x)
-{
-    struct claim *c;
-    DL_FOREACH(d->saying, c)
-    {
-        if (!progress_add(d, x, c)) {
-            break;
-        }
-    }
-}
-
 /* All of them at once, so that many tasks that say something make one round in a second. When not
  * all fit, the next round goes on at once with those whose turn it still is. */
-void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
+static void plan_running(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
     bool left = false;
@@ -119,8 +108,27 @@ void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
     r->progress_ms = is_full(d, x) ? now_ms : now_ms + PROGRESS_EVERY_MS;
 }
 
+void progress_plan(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct claim *c;
+    DL_FOREACH(d->saying, c)
+    {
+        if (c->said && !progress_add(d, x, c)) {
+            return;
+        }
+    }
+    plan_running(d, x, now_ms);
+}
+
 int64_t progress_due(const struct decider *d)
 {
+    const struct claim *c;
+    DL_FOREACH(d->saying, c)
+    {
+        if (c->said) {
+            return 0;
+        }
+    }
     return d->rounds.unwritten ? d->rounds.progress_ms : INT64_MAX;
 }
 

@@ -28,14 +28,13 @@ struct progress {
 /* A line about a running task: EVENT_PROGRESS. */
 void progress_take(struct decider *d, const struct event *event, int64_t now_ms);
 
-/* The claim has an outcome: must its progress be written before that is told? */
+/* The claim has an outcome: must steps or progress be written before that is told? */
 bool progress_goes_first(const struct claim *c);
 
 void progress_forget(struct decider *d, struct claim *c);
 
-/* Into the next round: what `saying` tasks said; of the running ones, when it is time; of `c`. */
-void progress_plan(struct decider *d, struct round *x);
-void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms);
+/* Into the next round: what `saying` tasks said, and running ones, when it is time; of `c`. */
+void progress_plan(struct decider *d, struct round *x, int64_t now_ms);
 bool progress_add(struct decider *d, struct round *x, struct claim *c); /* false: it is full */
 int64_t progress_due(const struct decider *d);
 

@@ -248,24 +248,16 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
     d->rounds.need_own = false;
 }
 
-static void side_works(struct side *side)
-{
-    *side = (struct side){.retry_pause_ms = RETRY_MIN_MS};
-}
-
-static void take_success(struct decider *d, const struct round *x)
+/* What has failed by itself stays as it is; all else waited for the server only, which works. */
+static void take_success(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
-    if (round_tells(x)) {
-        side_works(&r->tell);
+    for (int i = 0; i < ROUND_PARTS; i++) {
+        if (x->has[i] || !r->parts[i].failed) {
+            r->parts[i] = (struct part){.pause_ms = RETRY_MIN_MS};
+        }
     }
-    if (round_requeues(x) || (round_tells(x) && !r->requeue.failing)) {
-        side_works(&r->requeue);
-    }
-    if (round_claims(x)) {
-        side_works(&r->claim);
-    }
-    if (r->failing && !r->tell.failing && !r->requeue.failing && !r->claim.failing) {
+    if (r->failing && !round_goes_apart(d, now_ms)) {
         r->failing = false;
         actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
     }
@@ -283,7 +275,7 @@ void round_done(struct decider *d, int64_t now_ms)
     d->rounds.ended_ms = now_ms;
     d->rounds.took_ms[1] = d->rounds.took_ms[0];
     d->rounds.took_ms[0] = now_ms - d->rounds.begun_ms;
-    take_success(d, x);
+    take_success(d, x, now_ms);
     if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
         take_owned(d, x, now_ms);
     }
@@ -372,18 +364,12 @@ void round_refuse(struct claim *c, const char *text)
     c->refused = true;
 }
 
-int round_sides(const struct round *x)
-{
-    return round_tells(x) + round_requeues(x) + round_claims(x);
-}
-
-/* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. Nor
- * is one to blame for what shared its round, which goes apart first; but progress never is
- * (worker/progress.sql). */
+/* One outcome of the round is bad: the next one has half as many, until the bad one is alone, and a
+ * note replaces its text. False: it need not be an outcome, so this changes nothing. */
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
-    if (round_sides(x) > 1 || x->own || x->n_verify > 0) {
+    if (round_parts(x) > 1) {
         return false;
     }
     if (n > 1) {
@@ -398,37 +384,36 @@ static bool halve(struct decider *d, struct round *x, const char *text)
     return true;
 }
 
-static void pause_side(struct decider *d, struct side *side, int64_t now_ms)
+static void pause_part(struct decider *d, struct part *part, int64_t now_ms)
 {
-    side->retry_ms = now_ms + side->retry_pause_ms / 2 + decider_jitter(d, side->retry_pause_ms);
-    side->retry_pause_ms = sooner(2 * side->retry_pause_ms, RETRY_MAX_MS);
+    part->retry_ms = now_ms + part->pause_ms / 2 + decider_jitter(d, part->pause_ms);
+    part->pause_ms = sooner(2 * part->pause_ms, RETRY_MAX_MS);
 }
 
-/* When the next round may begin. What went together goes again at once, apart. Where a lock was
- * met, most likely, the other form of finish does not wait for it. */
-static void plan_retry(struct decider *d, enum round_failure failure, int64_t now_ms)
+/* What went together goes again at once, apart. A part that failed by itself pauses; all parts do
+ * when the server is away. Where outcomes met a lock, most likely, the other form of finish passes
+ * over it, at once. */
+static void pause_parts(struct decider *d, enum round_failure failure, int64_t now_ms)
 {
-    struct rounds *r = &d->rounds;
     const struct round *x = &d->round;
     bool rolled_back = failure == FAILURE_AGAIN || failure == FAILURE_ROW;
     bool locked = failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked;
-    if (round_tells(x)) {
-        r->tell.failing = failure != FAILURE_UNSENT;
-        r->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+    bool again = rolled_back && (round_parts(x) > 1 || locked);
+    for (int i = 0; i < ROUND_PARTS && !again; i++) {
+        if (x->has[i] || !rolled_back) {
+            pause_part(d, &d->rounds.parts[i], now_ms);
+        }
     }
-    r->requeue.failing = r->requeue.failing || (round_requeues(x) && failure != FAILURE_UNSENT);
-    r->claim.failing = r->claim.failing || (round_claims(x) && failure != FAILURE_UNSENT);
-    if (rolled_back && round_sides(x) > 1) {
-        return;
+    if (x->n_finish > 0) {
+        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     }
-    if (!rolled_back || (round_tells(x) && !locked)) {
-        pause_side(d, &r->tell, now_ms);
-    }
-    if (!rolled_back || round_requeues(x)) {
-        pause_side(d, &r->requeue, now_ms);
-    }
-    if (!rolled_back || round_claims(x)) {
-        pause_side(d, &r->claim, now_ms);
+}
+
+static void set_failed(struct decider *d, enum round_failure failure)
+{
+    for (int i = 0; i < ROUND_PARTS; i++) {
+        struct part *part = &d->rounds.parts[i];
+        part->failed = part->failed || (d->round.has[i] && failure != FAILURE_UNSENT);
     }
 }
 
@@ -439,9 +424,10 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     d->rounds.in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
     if (!halved) {
-        plan_retry(d, failure, now_ms);
+        pause_parts(d, failure, now_ms);
     }
-    bool hidden = halved || (failure == FAILURE_ROW && round_sides(x) > 1);
+    set_failed(d, failure);
+    bool hidden = halved || (failure == FAILURE_ROW && round_parts(x) > 1);
     if (!d->rounds.failing && !hidden) {
         d->rounds.failing = true;
         actions_note(&d->actions, NOTE_ROUND_FAILED, 0, "%s", text);

@@ -31,13 +31,23 @@ enum {
 enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_BLOCKED, REQUEUE_DEAD };
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED, VERDICT_CANCELLED };
 
+/* The parts of a round, in the order in which it does them. */
+enum round_part {
+    PART_ASK,     /* which claims are still ours */
+    PART_WRITE,   /* steps and progress */
+    PART_FINISH,  /* outcomes of tasks that are done */
+    PART_REQUEUE, /* all other outcomes */
+    PART_CLAIM,   /* tasks by id, by a poll, or a suspect; and the chores */
+    ROUND_PARTS
+};
+
 struct round {
+    bool has[ROUND_PARTS];
     bool own;        /* first ask what is ours: the outcome of the last round is not known */
     bool unlocked;   /* use the form of finish that leaves locked rows out */
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
     size_t n_progress, n_steps, n_finish, n_requeue, n_verify, n_ids;
-    size_t n_last; /* of the progress: that of tasks to requeue, which comes first */
     size_t progress_bytes;
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
     int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
@@ -73,17 +83,17 @@ struct round {
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
 };
 
-/* A round has three sides: it finishes tasks, asks what became of others and writes what running
- * ones say; it requeues tasks, and writes what they said last; and it claims tasks. One that fails
- * goes in rounds of its own. */
-struct side {
-    bool failing;
-    int64_t retry_ms, retry_pause_ms;
+/* How a part fares. */
+struct part {
+    bool failed;      /* the last round that had it; until one commits, rounds go apart */
+    int64_t retry_ms; /* it goes into no round before then */
+    int64_t pause_ms; /* about how long it waits after its next failure */
 };
 
 /* The rounds of a worker: what is in flight, and when the next one may begin. */
 struct rounds {
-    bool in_flight, failing;
+    bool in_flight;
+    bool failing;               /* a failure was logged, and not yet that rounds work again */
     bool stood;                 /* none has committed since one was too slow */
     bool need_own;              /* the outcome of the last one is not known */
     bool stale;                 /* the one in flight runs under a worker id that is given up */
@@ -93,8 +103,9 @@ struct rounds {
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
     size_t said_max; /* steps of a round, and progress: fewer after one that was too slow */
-    struct side tell, requeue, claim;
-    int64_t doubtful_ms; /* not before then are the doubtful asked for */
+    struct part parts[ROUND_PARTS];
+    enum round_part last; /* while rounds go apart: the part that was looked at last */
+    int64_t doubtful_ms;  /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
     bool unwritten;      /* a running task has said something that is not written */
     int64_t progress_ms; /* not before then is it */
@@ -104,8 +115,8 @@ struct rounds {
 #define RESULT_NOT_KEPT "tenon: the result was not kept"
 enum { RESULT_NOTE_BYTES_MAX = 8192 };
 
-/* How many of its sides a round has. */
-int round_sides(const struct round *x);
+/* How many parts a round has. */
+int round_parts(const struct round *x);
 
 /* A note stands for the text of an outcome that the database cannot store, or not in time. */
 void round_refuse(struct claim *c, const char *text);

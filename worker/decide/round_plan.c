@@ -25,26 +25,14 @@ int round_capacity(const struct decider *d)
     return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
 }
 
-/* --- asking --- */
-
-static struct claim *send_one(struct claim **list, struct claim *c)
-{
-    DL_DELETE(*list, c);
-    c->state = CLAIM_IN_ROUND;
-    return c;
-}
+/* --- outcomes --- */
 
 static struct claim *send_first(struct claim **list)
 {
-    return send_one(list, *list);
-}
-
-static void add_verify(struct round *x, const struct claim *c)
-{
-    assert(x->n_verify < ROUND_VERIFY_MAX);
-    x->verify[x->n_verify].id = c->id;
-    x->verify[x->n_verify].key = c->key;
-    x->verify[x->n_verify++].claims = c->claims;
+    struct claim *c = *list;
+    DL_DELETE(*list, c);
+    c->state = CLAIM_IN_ROUND;
+    return c;
 }
 
 /* The arrays' size is the bound, whatever the halving has come to. */
@@ -54,39 +42,43 @@ static bool is_full(const struct decider *d, const struct round *x)
     return n >= d->rounds.outcomes_max || n >= ROUND_OUTCOMES_MAX;
 }
 
-static void plan_finish(struct decider *d, struct round *x)
+static bool plan_finish(struct decider *d, struct round *x, int64_t now_ms)
 {
     size_t bytes = 0;
+    x->unlocked = now_ms < d->rounds.unlocked_until_ms;
     while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX &&
            slow_fits(x, d->to_finish)) {
         struct claim *c = send_first(&d->to_finish);
         bytes += c->reply_bytes;
         x->finish[x->n_finish++] = c;
     }
+    return x->n_finish > 0;
 }
 
-static bool has_requeues(const struct decider *d)
+static int64_t finish_due(const struct decider *d, int64_t now_ms)
 {
-    return d->to_requeue || d->saying;
+    (void)now_ms;
+    return d->to_finish ? 0 : INT64_MAX;
 }
 
-/* And what those tasks said last: before the outcome; where the row was locked, beside it. */
-static void plan_requeue(struct decider *d, struct round *x)
+/* Where progress was missed because its row was locked, it goes beside the outcome. */
+static bool plan_requeue(struct decider *d, struct round *x, int64_t now_ms)
 {
-    progress_plan(d, x);
-    struct claim *c, *next;
-    DL_FOREACH_SAFE(d->to_requeue, c, next)
-    {
-        bool full = is_full(d, x) || !slow_fits(x, c);
-        if (full || (!c->recording && c->said && !progress_add(d, x, c))) {
-            break;
-        }
-        if (!c->recording) {
-            x->requeue[x->n_requeue++] = send_one(&d->to_requeue, c);
-        }
+    (void)now_ms;
+    while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue) &&
+           (!d->to_requeue->said || progress_add(d, x, d->to_requeue))) {
+        x->requeue[x->n_requeue++] = send_first(&d->to_requeue);
     }
-    x->n_last = x->n_progress;
+    return x->n_requeue > 0;
 }
+
+static int64_t requeue_due(const struct decider *d, int64_t now_ms)
+{
+    (void)now_ms;
+    return d->to_requeue ? 0 : INT64_MAX;
+}
+
+/* --- which claims are ours --- */
 
 /* When are the claims of a handler that wait for a child to be asked about? Those that are given
  * together, right before that. The list is in order of claimed_ms. */
@@ -110,6 +102,14 @@ static int64_t check_due(const struct decider *d, int handler)
     return begun_ms + after_ms;
 }
 
+static void add_verify(struct round *x, const struct claim *c)
+{
+    assert(x->n_verify < ROUND_VERIFY_MAX);
+    x->verify[x->n_verify].id = c->id;
+    x->verify[x->n_verify].key = c->key;
+    x->verify[x->n_verify++].claims = c->claims;
+}
+
 /* Claims that wait for a child: one that was cancelled meanwhile is not to start. */
 static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
 {
@@ -127,9 +127,6 @@ static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
 
 static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
-    if (d->rounds.tell.failing && d->to_finish) {
-        return; /* outcomes go by themselves: what is wrong may be one of them */
-    }
     verify_waiting(d, x, now_ms);
     while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
@@ -145,6 +142,44 @@ static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
         }
     }
 }
+
+static bool plan_ask(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    x->own = r->need_own || now_ms >= r->own_again_ms;
+    r->own_again_ms = x->own && !r->need_own ? INT64_MAX : r->own_again_ms;
+    plan_verify(d, x, now_ms);
+    return x->own || x->n_verify > 0;
+}
+
+/* Running tasks are asked about when they need attention, see slots_due(). */
+static int64_t ask_due(const struct decider *d, int64_t now_ms)
+{
+    const struct rounds *r = &d->rounds;
+    int64_t due = sooner(d->doubtful ? r->doubtful_ms : INT64_MAX, r->own_again_ms);
+    (void)now_ms;
+    for (int i = 0; i < d->n_handlers; i++) {
+        due = sooner(due, check_due(d, i));
+    }
+    return r->need_own ? 0 : due;
+}
+
+/* --- steps and progress --- */
+
+static bool plan_write(struct decider *d, struct round *x, int64_t now_ms)
+{
+    step_plan(d, x, now_ms);
+    progress_plan(d, x, now_ms);
+    return x->n_steps + x->n_progress > 0;
+}
+
+static int64_t write_due(const struct decider *d, int64_t now_ms)
+{
+    (void)now_ms;
+    return sooner(step_due(d), progress_due(d));
+}
+
+/* --- claiming --- */
 
 /* Its tasks would wait: it backs off, or its first child has still to say hello. */
 static bool is_held_back(const struct decider *d, int handler, int64_t now_ms)
@@ -251,131 +286,36 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-bool round_tells(const struct round *x)
-{
-    return x->own || x->n_verify + x->n_finish > 0 || x->n_progress > x->n_last ||
-           (x->n_steps > 0 && !round_requeues(x));
-}
-
-bool round_requeues(const struct round *x)
-{
-    return x->n_requeue + x->n_last > 0;
-}
-
-bool round_claims(const struct round *x)
-{
-    return x->n_ids > 0 || x->n_poll > 0 || x->chores || x->alone != ALONE_ASK_NOTHING;
-}
-
-static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
-{
-    struct rounds *r = &d->rounds;
-    x->own = r->need_own || (now_ms >= r->own_again_ms && !(r->tell.failing && d->to_finish));
-    r->own_again_ms = x->own && !r->need_own ? INT64_MAX : r->own_again_ms;
-    x->unlocked = now_ms < r->unlocked_until_ms;
-    plan_verify(d, x, now_ms);
-    if (!r->need_own) {
-        plan_finish(d, x);
-    }
-}
-
-/* What running tasks say. Where something is wrong with an outcome, it is found among outcomes by
- * themselves. */
-static void plan_running(struct decider *d, struct round *x, int64_t now_ms)
-{
-    if (!d->rounds.tell.failing || (x->n_finish == 0 && !round_requeues(x))) {
-        progress_plan_running(d, x, now_ms);
-    }
-}
-
 /* Those that ended, and whose end the database does not know yet. */
 static int untold(const struct decider *d)
 {
     return d->n_held - d->n_waiting - d->n_given;
 }
 
-/* Who cannot tell how tasks ended starts no more than so many: if it died, they would run again. */
+/* Stop claiming while too many outcomes cannot be told: if this worker died, those tasks would run
+ * again. */
 static bool may_claim_now(const struct decider *d)
 {
-    bool failing = d->rounds.tell.failing || d->rounds.requeue.failing;
-    return round_may_claim(d) && !(failing && untold(d) >= UNTOLD_MAX);
+    const struct part *parts = d->rounds.parts;
+    bool failed = parts[PART_FINISH].failed || parts[PART_REQUEUE].failed;
+    return round_may_claim(d) && !(failed && untold(d) >= UNTOLD_MAX);
 }
 
 /* After one that failed, a claim or poll keeps the outcomes of running tasks waiting for a moment
  * only; when none runs, it gets the time it needs. */
-static void plan_claim(struct decider *d, struct round *x, int64_t now_ms)
+static bool plan_claim(struct decider *d, struct round *x, int64_t now_ms)
 {
-    const struct side *claim = &d->rounds.claim;
+    const struct part *claim = &d->rounds.parts[PART_CLAIM];
+    if (!may_claim_now(d)) {
+        return false;
+    }
     plan_claims(d, x, now_ms);
     alone_plan(d, x, now_ms);
     plan_chores(d, x, now_ms);
-    if (claim->failing && d->n_given > 0) {
-        x->limit_ms = later(ASK_LIMIT_MIN_MS, claim->retry_pause_ms);
+    if (claim->failed && d->n_given > 0) {
+        x->limit_ms = later(ASK_LIMIT_MIN_MS, claim->pause_ms);
     }
-}
-
-/* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
- * producers' waiting: the next one waits for what ends in a moment, or for as much as that should
- * be. ret: until when */
-static int64_t paced_until(const struct decider *d)
-{
-    bool enough = untold(d) >= (int)(d->rate_per_ms * PACE_MS);
-    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
-}
-
-/* Where something is wrong with an outcome, it is found among outcomes by themselves. */
-static bool steps_wait(const struct decider *d)
-{
-    return d->steps && (d->rounds.need_own || (d->rounds.tell.failing && d->to_finish));
-}
-
-/* Steps go along with whatever goes, in a round before that of their tasks' outcomes. A side that
- * fails has a round of its own; requeueing, as it is seldom, comes first then. */
-static void plan_sides(struct decider *d, struct round *x, int64_t now_ms)
-{
-    struct rounds *r = &d->rounds;
-    bool tells = now_ms >= r->tell.retry_ms;
-    bool requeues = now_ms >= r->requeue.retry_ms && !r->need_own && !steps_wait(d);
-    bool written = (tells && now_ms >= r->steps_ms) || (requeues && has_requeues(d));
-    if (written && !steps_wait(d)) {
-        requeues = step_plan(d, x) && requeues;
-    }
-    if (r->requeue.failing && requeues && has_requeues(d)) {
-        plan_requeue(d, x);
-        return;
-    }
-    if (tells) {
-        plan_tell(d, x, now_ms);
-    }
-    if (requeues && !(r->tell.failing && round_tells(x))) {
-        plan_requeue(d, x);
-    }
-    if (tells && !r->need_own) {
-        plan_running(d, x, now_ms);
-    }
-    bool apart = (r->tell.failing || r->claim.failing) && (round_tells(x) || round_requeues(x));
-    if (now_ms >= r->claim.retry_ms && may_claim_now(d) && !apart) {
-        plan_claim(d, x, now_ms);
-    }
-}
-
-void round_plan(struct decider *d, int64_t now_ms)
-{
-    struct rounds *r = &d->rounds;
-    struct round *x = &d->round;
-    if (r->in_flight || !d->present || now_ms < paced_until(d)) {
-        return;
-    }
-    memset(x, 0, offsetof(struct round, finish));
-    take_pauses(d, now_ms);
-    x->paused = d->paused;
-    r->begun_ms = now_ms;
-    r->stale = false;
-    plan_sides(d, x, now_ms);
-    if (round_tells(x) || round_requeues(x) || round_claims(x)) {
-        r->in_flight = true;
-        (void)actions_add(&d->actions, ACTION_ROUND);
-    }
+    return x->n_ids > 0 || x->n_poll > 0 || x->chores || x->alone != ALONE_ASK_NOTHING;
 }
 
 /* When is there something to claim? A handler that holds too much may claim again after an outcome,
@@ -396,48 +336,101 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
     return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
 }
 
-/* When is a waiting claim to be verified? */
-static int64_t waiting_due(const struct decider *d)
-{
-    int64_t due = INT64_MAX;
-    for (int i = 0; i < d->n_handlers; i++) {
-        due = sooner(due, check_due(d, i));
-    }
-    return due;
-}
-
-static int64_t tell_due(const struct decider *d)
-{
-    const struct rounds *r = &d->rounds;
-    int64_t due = sooner(d->doubtful ? r->doubtful_ms : INT64_MAX, r->own_again_ms);
-    due = sooner(due, sooner(progress_due(d), step_due(d)));
-    due = r->need_own || d->to_finish ? 0 : sooner(due, waiting_due(d));
-    return later(due, r->tell.retry_ms);
-}
-
-static int64_t requeue_due(const struct decider *d)
-{
-    bool may = has_requeues(d) && !d->rounds.need_own && !steps_wait(d);
-    return may ? d->rounds.requeue.retry_ms : INT64_MAX;
-}
-
 static int64_t claim_due(const struct decider *d, int64_t now_ms)
 {
-    int64_t due = sooner(d->rounds.next_chores_ms, alone_due(d));
     if (!may_claim_now(d)) {
         return INT64_MAX;
     }
-    if (round_capacity(d) > 0) {
-        due = sooner(alone_due(d), claims_due(d, now_ms));
+    int64_t due = round_capacity(d) > 0 ? claims_due(d, now_ms) : d->rounds.next_chores_ms;
+    return sooner(due, alone_due(d));
+}
+
+/* --- a round --- */
+
+/* `plan` puts what is due into a round; ret: is there anything? `due` is when there will be;
+ * INT64_MAX = not as things are. */
+static const struct {
+    bool (*plan)(struct decider *d, struct round *x, int64_t now_ms);
+    int64_t (*due)(const struct decider *d, int64_t now_ms);
+} parts[ROUND_PARTS] = {
+    [PART_ASK] = {plan_ask, ask_due},          [PART_WRITE] = {plan_write, write_due},
+    [PART_FINISH] = {plan_finish, finish_due}, [PART_REQUEUE] = {plan_requeue, requeue_due},
+    [PART_CLAIM] = {plan_claim, claim_due},
+};
+
+/* Where it is not known what the last round did, the next one only asks. */
+static bool part_may_go(const struct rounds *r, enum round_part part, int64_t now_ms)
+{
+    return now_ms >= r->parts[part].retry_ms && (part == PART_ASK || !r->need_own);
+}
+
+bool round_goes_apart(const struct decider *d, int64_t now_ms)
+{
+    bool apart = false;
+    for (int i = 0; i < ROUND_PARTS && !apart; i++) {
+        apart = d->rounds.parts[i].failed && parts[i].due(d, now_ms) < INT64_MAX;
     }
-    return later(due, d->rounds.claim.retry_ms);
+    return apart;
+}
+
+/* Together: all parts, from the first to the last. Apart: the next one in turn that has anything to
+ * do. */
+static void plan_parts(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    bool apart = round_goes_apart(d, now_ms), any = false;
+    for (int i = 0; i < ROUND_PARTS && !(apart && any); i++) {
+        r->last = apart ? (r->last + 1) % ROUND_PARTS : (enum round_part)i;
+        x->has[r->last] = part_may_go(r, r->last, now_ms) && parts[r->last].plan(d, x, now_ms);
+        any = any || x->has[r->last];
+    }
+}
+
+int round_parts(const struct round *x)
+{
+    int n = 0;
+    for (int i = 0; i < ROUND_PARTS; i++) {
+        n += x->has[i];
+    }
+    return n;
+}
+
+/* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
+ * producers' waiting: the next one waits for what ends in a moment, or for as much as that should
+ * be. ret: until when */
+static int64_t paced_until(const struct decider *d)
+{
+    bool enough = untold(d) >= (int)(d->rate_per_ms * PACE_MS);
+    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
+}
+
+void round_plan(struct decider *d, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    struct round *x = &d->round;
+    if (r->in_flight || !d->present || now_ms < paced_until(d)) {
+        return;
+    }
+    memset(x, 0, offsetof(struct round, finish));
+    take_pauses(d, now_ms);
+    x->paused = d->paused;
+    r->begun_ms = now_ms;
+    r->stale = false;
+    plan_parts(d, x, now_ms);
+    if (round_parts(x) > 0) {
+        r->in_flight = true;
+        (void)actions_add(&d->actions, ACTION_ROUND);
+    }
 }
 
 int64_t round_due(const struct decider *d, int64_t now_ms)
 {
-    if (d->rounds.in_flight || !d->present) {
-        return INT64_MAX;
+    const struct rounds *r = &d->rounds;
+    int64_t due = INT64_MAX;
+    for (int i = 0; i < ROUND_PARTS; i++) {
+        if (i == PART_ASK || !r->need_own) {
+            due = sooner(due, later(parts[i].due(d, now_ms), r->parts[i].retry_ms));
+        }
     }
-    int64_t due = sooner(tell_due(d), requeue_due(d));
-    return later(sooner(due, claim_due(d, now_ms)), paced_until(d));
+    return r->in_flight || !d->present ? INT64_MAX : later(due, paced_until(d));
 }

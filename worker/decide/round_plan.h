@@ -1,4 +1,8 @@
-/* What goes into the next round, and when it is due. */
+/* What goes into the next round, and when it is due.
+ *
+ * Rounds go together: all that is due, in one transaction. After a failure they go apart: each has
+ * one part only, in turn, until every part that failed has committed by itself or has nothing left
+ * to do. So what is wrong with one part, a lock or a bad value, keeps no other part waiting. */
 #ifndef TENON_WORKER_DECIDE_ROUND_PLAN_H
 #define TENON_WORKER_DECIDE_ROUND_PLAN_H
 
@@ -23,10 +27,7 @@ enum {
 void round_plan(struct decider *d, int64_t now_ms);
 int64_t round_due(const struct decider *d, int64_t now_ms);
 
-/* Which sides does it have? */
-bool round_tells(const struct round *x);
-bool round_requeues(const struct round *x);
-bool round_claims(const struct round *x);
+bool round_goes_apart(const struct decider *d, int64_t now_ms);
 
 /* Whose kinds must not be claimed now goes into the round. ret: may any be claimed? */
 bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms);

@@ -70,7 +70,7 @@ void slow_failed(struct decider *d, enum round_failure failure, const char *text
     if (said > 1) {
         d->rounds.said_max = fewer(said);
     }
-    bool alone = round_sides(x) == 1 && !x->own && x->n_verify == 0;
+    bool alone = round_parts(x) == 1;
     bool stood = d->rounds.stood; /* where no round commits, the server is slow, and not this one */
     d->rounds.stood = true;
     if (failure == FAILURE_AGAIN && alone && !stood && outcomes + x->n_steps + x->n_progress == 1) {

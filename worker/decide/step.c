@@ -8,21 +8,25 @@
 #include <string.h>
 #include <utlist.h>
 
-static void step_free(struct decider *d, struct step *s)
-{
-    d->handlers[s->handler].said_bytes -= s->bytes;
-    free(s->line);
-    free(s);
-}
-
 static bool is_of(const struct step *s, const struct claim *c)
 {
     return s->id == c->id && s->key == c->key;
 }
 
+static void step_free(struct decider *d, struct step *s)
+{
+    struct claim *c = decider_find(d, s->id);
+    if (c && is_of(s, c)) {
+        c->n_steps--;
+    }
+    d->handlers[s->handler].said_bytes -= s->bytes;
+    free(s->line);
+    free(s);
+}
+
 void step_take(struct decider *d, const struct event *e)
 {
-    const struct claim *c = slots_find(d, e->slot, e->id);
+    struct claim *c = slots_find(d, e->slot, e->id);
     struct step *s = c && !c->lost ? calloc(1, sizeof *s) : NULL;
     if (!s) {
         d->actions.no_memory = d->actions.no_memory || (c && !c->lost);
@@ -37,6 +41,7 @@ void step_take(struct decider *d, const struct event *e)
     s->bytes = strlen(e->step);
     d->handlers[s->handler].said_bytes += s->bytes;
     DL_APPEND(d->steps, s);
+    c->n_steps++;
 }
 
 void step_forget(struct decider *d, const struct claim *c)
@@ -59,26 +64,16 @@ static struct claim *find_claim(const struct decider *d, const struct step *s)
 
 /* --- into a round --- */
 
-static void set_recording(const struct decider *d, const struct step *s, bool recording)
-{
-    struct claim *c = find_claim(d, s);
-    if (c) {
-        c->recording = recording;
-    }
-}
-
-bool step_plan(struct decider *d, struct round *x)
+void step_plan(struct decider *d, struct round *x, int64_t now_ms)
 {
     size_t bytes = 0;
-    while (d->steps && x->n_steps < d->rounds.said_max && x->n_steps < ROUND_STEPS_MAX &&
-           bytes < ROUND_STEPS_BYTES_MAX) {
+    while (now_ms >= d->rounds.steps_ms && d->steps && x->n_steps < d->rounds.said_max &&
+           x->n_steps < ROUND_STEPS_MAX && bytes < ROUND_STEPS_BYTES_MAX) {
         struct step *s = d->steps;
         DL_DELETE(d->steps, s);
         bytes += s->bytes;
         x->steps[x->n_steps++] = s;
-        set_recording(d, s, true);
     }
-    return !d->steps;
 }
 
 int64_t step_due(const struct decider *d)
@@ -121,9 +116,19 @@ static void ask_whose(struct decider *d, struct claim *c, int64_t now_ms)
 {
     if (c->state == CLAIM_GIVEN) {
         slots_verify_soon(d, c, now_ms + RETRY_MIN_MS);
-    } else if (c->state == CLAIM_ENDED) {
+    } else if (c->state == CLAIM_SAYING) {
         d->rounds.doubtful_ms = d->doubtful ? d->rounds.doubtful_ms : now_ms + RETRY_MIN_MS;
         decider_doubt(d, c);
+    }
+}
+
+/* It is recorded, or refused. */
+static void end_step(struct decider *d, struct step *s)
+{
+    struct claim *c = find_claim(d, s);
+    step_free(d, s);
+    if (c && c->state == CLAIM_SAYING) {
+        decider_end_claim(d, c, c->outcome, NULL);
     }
 }
 
@@ -132,7 +137,6 @@ void step_done(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_steps; i++) {
         struct claim *c = find_claim(d, x->steps[i]);
-        set_recording(d, x->steps[i], false);
         if (c && x->steps[i]->state != STEP_MISSED) {
             tell(d, x->steps[i], c);
         } else if (c) {
@@ -144,7 +148,7 @@ void step_done(struct decider *d, struct round *x, int64_t now_ms)
             d->rounds.steps_ms = now_ms + RETRY_MIN_MS;
             take_back(d, x->steps[i]);
         } else {
-            step_free(d, x->steps[i]);
+            end_step(d, x->steps[i]);
         }
     }
     x->n_steps = 0;
@@ -158,13 +162,12 @@ static void give_up(struct decider *d, struct step *s)
     if (c) {
         tell(d, s, c);
     }
-    step_free(d, s);
+    end_step(d, s);
 }
 
 void step_failed(struct decider *d, struct round *x)
 {
     for (size_t i = x->n_steps; i-- > 0;) {
-        set_recording(d, x->steps[i], false);
         if (x->steps[i]->slow >= ROUND_SLOW_TRIES) {
             give_up(d, x->steps[i]);
         } else {

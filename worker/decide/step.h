@@ -35,9 +35,8 @@ void step_take(struct decider *d, const struct event *event);
 void step_forget(struct decider *d, const struct claim *c);
 
 /* Into the next round. The outcomes of the tasks that said them go in one after it, when they are
- * written: else a lock on the row, which both statements pass over, might be gone in between.
- * False: not all fit. */
-bool step_plan(struct decider *d, struct round *x);
+ * written: else a lock on the row, which both statements pass over, might be gone in between. */
+void step_plan(struct decider *d, struct round *x, int64_t now_ms);
 int64_t step_due(const struct decider *d);
 
 void step_done(struct decider *d, struct round *x, int64_t now_ms);
