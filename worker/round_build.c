@@ -114,7 +114,7 @@ static void add_progress(struct round_calls *r)
     struct buf *ids = new_array(r), *keys = new_array(r);
     struct buf *lines = new_array(r), *timeouts = new_array(r);
     for (size_t i = 0; i < r->round->n_progress; i++) {
-        const struct progress *p = &r->round->progress[i];
+        const struct write *p = r->round->progress[i];
         array_put_int(ids, p->id);
         array_put_int(keys, p->key);
         array_put_text(lines, p->line);
@@ -134,7 +134,7 @@ static void add_steps(struct round_calls *r)
     struct buf *ids = new_array(r), *keys = new_array(r);
     struct buf *lines = new_array(r);
     for (size_t i = 0; i < r->round->n_steps; i++) {
-        const struct step *s = r->round->steps[i];
+        const struct write *s = r->round->steps[i];
         array_put_int(ids, s->id);
         array_put_int(keys, s->key);
         array_put_text(lines, s->line);

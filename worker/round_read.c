@@ -101,16 +101,16 @@ static void read_verdicts(struct round *x, const struct rows *rows)
 
 static void read_progress(struct round *x, const struct rows *rows)
 {
-    struct key keys[ROUND_PROGRESS_MAX];
+    struct key keys[ROUND_WRITES_MAX];
     for (size_t i = 0; i < x->n_progress; i++) {
-        keys[i] = (struct key){.id = x->progress[i].id, .at = i};
-        x->progress[i].state = PROGRESS_MISSED;
+        keys[i] = (struct key){.id = x->progress[i]->id, .at = i};
+        x->progress[i]->state = WRITE_MISSED;
     }
     qsort(keys, x->n_progress, sizeof *keys, compare_keys);
     for (size_t i = 0; i < rows_count(rows); i++) {
         const struct key *k = find_key(keys, x->n_progress, rows_int(rows, i, 0), 0);
         if (k) {
-            x->progress[k->at].state = rows_bool(rows, i, 1) ? PROGRESS_WRITTEN : PROGRESS_REFUSED;
+            x->progress[k->at]->state = rows_bool(rows, i, 1) ? WRITE_WRITTEN : WRITE_REFUSED;
         }
     }
 }
@@ -119,12 +119,12 @@ static void read_progress(struct round *x, const struct rows *rows)
 static void read_steps(struct round *x, const struct rows *rows)
 {
     for (size_t i = 0; i < x->n_steps; i++) {
-        x->steps[i]->state = STEP_MISSED;
+        x->steps[i]->state = WRITE_MISSED;
     }
     for (size_t i = 0; i < rows_count(rows); i++) {
         size_t place = (size_t)rows_int(rows, i, 0) - 1;
         if (place < x->n_steps) {
-            x->steps[place]->state = rows_bool(rows, i, 1) ? STEP_RECORDED : STEP_REFUSED;
+            x->steps[place]->state = rows_bool(rows, i, 1) ? WRITE_WRITTEN : WRITE_REFUSED;
         }
     }
 }

@@ -97,7 +97,7 @@ static bool has_bad_step(struct round *x)
 {
     bool has = false;
     for (size_t i = 0; i < x->n_steps; i++) {
-        x->steps[i]->state = STEP_RECORDED;
+        x->steps[i]->state = WRITE_WRITTEN;
         has = has || strtol(x->steps[i]->name, NULL, 10) == BAD;
     }
     for (size_t i = 0; i < x->n_verify; i++) {

@@ -48,7 +48,7 @@ static const char *writes(const struct decider *d)
     return names;
 }
 
-static void answer(struct decider *d, int64_t now, enum step_state state)
+static void answer(struct decider *d, int64_t now, enum write_state state)
 {
     for (size_t i = 0; i < d->round.n_steps; i++) {
         d->round.steps[i]->state = state;
@@ -68,7 +68,7 @@ static void test_a_step_is_told_when_it_is_committed(void **state)
     assert_string_equal(writes(d), "a");
     assert_null(action_find(d, ACTION_TELL_STEP));
     step(d, 4, 2, "b"); /* while a is on its way */
-    answer(d, 5, STEP_RECORDED);
+    answer(d, 5, WRITE_WRITTEN);
     (void)decide(d, 5);
     assert_int_equal(action_count(d, ACTION_TELL_STEP), 1);
     const struct action *a = action_find(d, ACTION_TELL_STEP);
@@ -76,7 +76,7 @@ static void test_a_step_is_told_when_it_is_committed(void **state)
     assert_int_equal(a->n, true);
     assert_string_equal(a->text, "a");
     assert_string_equal(writes(d), "b");
-    answer(d, 6, STEP_REFUSED);
+    answer(d, 6, WRITE_REFUSED);
     (void)decide(d, 6);
     a = action_find(d, ACTION_TELL_STEP);
     assert_int_equal(a->n, false);
@@ -99,7 +99,7 @@ static void test_a_step_goes_before_the_outcome(void **state)
     assert_string_equal(writes(d), "a");
     assert_int_equal(d->round.n_requeue, 0); /* when it is known to be written */
     assert_int_equal(d->round.n_finish, 1);
-    answer(d, 4, STEP_RECORDED);
+    answer(d, 4, WRITE_WRITTEN);
     (void)decide(d, 4);
     assert_null(action_find(d, ACTION_TELL_STEP)); /* nobody listens any more */
     assert_int_equal(d->round.n_requeue, 1);
@@ -125,7 +125,7 @@ static void test_the_outcome_waits_for_a_step_that_was_missed(void **state)
             missed++;
         }
         if (d->rounds.in_flight) {
-            answer(d, now, STEP_MISSED);
+            answer(d, now, WRITE_MISSED);
         }
     }
     reply(d, now, 2, OUTCOME_FAILED);
@@ -150,7 +150,7 @@ static void test_a_missed_step_of_a_lost_task(void **state)
     step(d, 3, 1, "a");
     reply(d, 3, 1, OUTCOME_SNOOZE);
     (void)decide(d, 3);
-    answer(d, 4, STEP_MISSED);
+    answer(d, 4, WRITE_MISSED);
     verdict = VERDICT_LOST;
     int64_t now = 4;
     for (; d->n_held > 0 && now < 10000; now++) {
@@ -160,7 +160,7 @@ static void test_a_missed_step_of_a_lost_task(void **state)
             d->round.verdicts[i] = VERDICT_LOST;
         }
         for (size_t i = 0; d->rounds.in_flight && i < d->round.n_steps; i++) {
-            d->round.steps[i]->state = STEP_MISSED;
+            d->round.steps[i]->state = WRITE_MISSED;
         }
         if (d->rounds.in_flight) {
             feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
@@ -168,7 +168,7 @@ static void test_a_missed_step_of_a_lost_task(void **state)
     }
     assert_int_equal(d->n_held, 0);
     assert_int_equal(d->count_lost, 1);
-    assert_null(d->steps);
+    assert_null(d->writes);
     decider_free(d);
 }
 
@@ -190,7 +190,7 @@ static void test_what_was_not_written_comes_again(void **state)
             feed(d, 5,
                  (struct event){.type = EVENT_ROUND_FAILED, .failure = failures[i], .text = "t"});
         } else {
-            answer(d, 5, STEP_MISSED);
+            answer(d, 5, WRITE_MISSED);
         }
         assert_null(action_find(d, ACTION_TELL_STEP));
         bool written = false;
@@ -203,7 +203,7 @@ static void test_what_was_not_written_comes_again(void **state)
             }
         }
         assert_string_equal(writes(d), "abc");
-        answer(d, 10000, STEP_RECORDED);
+        answer(d, 10000, WRITE_WRITTEN);
         (void)decide(d, 10000);
         assert_int_equal(action_count(d, ACTION_TELL_STEP), 3);
         decider_free(d);
@@ -234,7 +234,7 @@ static void test_failing_outcomes(void **state)
     }
     assert_string_equal(writes(d), "a");
     assert_int_equal(d->count_done, 0);
-    answer(d, now, STEP_RECORDED);
+    answer(d, now, WRITE_WRITTEN);
     for (; now < 20000 && d->n_held > 1; now++) {
         (void)decide(d, now);
         settle(d, now);
@@ -251,7 +251,7 @@ static void test_a_lost_task_records_nothing(void **state)
     (void)decide(d, 3);
     step(d, 4, 1, "b");
     feed(d, 4, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true, .text = "w"});
-    answer(d, 5, STEP_MISSED);
+    answer(d, 5, WRITE_MISSED);
     (void)decide(d, 5);
     assert_string_equal(writes(d), "");
     assert_null(action_find(d, ACTION_TELL_STEP));
@@ -263,18 +263,18 @@ static void test_many_do_not_fit(void **state)
 {
     (void)state;
     struct decider *d = child_with(2);
-    for (int i = 0; i < ROUND_STEPS_MAX + 1; i++) {
+    for (int i = 0; i < ROUND_WRITES_MAX + 1; i++) {
         step(d, 3, 1, "x");
     }
     reply(d, 3, 1, OUTCOME_FAILED);
     (void)decide(d, 3);
-    assert_int_equal(d->round.n_steps, ROUND_STEPS_MAX);
+    assert_int_equal(d->round.n_steps, ROUND_WRITES_MAX);
     assert_int_equal(d->round.n_requeue, 0); /* its last step is still to be written */
-    answer(d, 4, STEP_RECORDED);
+    answer(d, 4, WRITE_WRITTEN);
     (void)decide(d, 4);
     assert_int_equal(d->round.n_steps, 1);
     assert_int_equal(d->round.n_requeue, 0);
-    answer(d, 5, STEP_RECORDED);
+    answer(d, 5, WRITE_WRITTEN);
     (void)decide(d, 5);
     assert_int_equal(d->round.n_steps, 0);
     assert_int_equal(d->round.n_requeue, 1);

@@ -51,7 +51,7 @@ void answer_fill(const struct node *n, struct round *x, const struct request *r)
     memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
     memcpy(x->timeouts_ms, r->timeouts_ms, r->n_verify * sizeof *r->timeouts_ms);
     for (size_t i = 0; i < r->n_progress; i++) {
-        x->progress[i].state = r->progress[i].state;
+        x->progress[i]->state = r->progress[i].state;
     }
     for (size_t i = 0; i < r->n_steps; i++) {
         x->steps[i]->state = r->steps[i].state;

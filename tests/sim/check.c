@@ -265,7 +265,7 @@ void check_answer(struct sim *s, struct node *n, const struct request *r)
         n->progress += r->finish[i].finished;
     }
     for (size_t i = 0; i < r->n_steps; i++) {
-        n->progress += r->steps[i].state == STEP_RECORDED;
+        n->progress += r->steps[i].state == WRITE_WRITTEN;
     }
     for (size_t i = 0; i < r->n_requeue; i++) {
         n->progress += r->requeue[i].state != REQUEUE_MISSED;
@@ -325,7 +325,7 @@ void check_taken(struct sim *s, struct node *n, const struct event *e)
     if (e->type != EVENT_PRESENCE || !e->up || !e->renewed) {
         return;
     }
-    bool stopped = d->n_waiting == 0 && !d->saying && !d->to_finish && !d->to_requeue;
+    bool stopped = d->n_waiting == 0 && !d->writing && !d->to_finish && !d->to_requeue;
     for (int i = 0; i < d->n_slots; i++) {
         stopped = stopped && (d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING);
     }
@@ -381,7 +381,7 @@ void check_decider(struct sim *s, const struct node *n)
         given += here;
     }
     int ended = count(d->to_finish, CLAIM_ENDED, &ok) + count(d->to_requeue, CLAIM_ENDED, &ok),
-        saying = count(d->saying, CLAIM_SAYING, &ok),
+        saying = count(d->writing, CLAIM_WRITING, &ok),
         doubtful = count(d->doubtful, CLAIM_DOUBTFUL, &ok);
     int sent = count_sent(d);
     check_that(s,

@@ -130,7 +130,7 @@ static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t 
 static void copy_progress(struct request *r, const struct round *x)
 {
     for (size_t i = 0; i < x->n_progress; i++) {
-        const struct progress *p = &x->progress[i];
+        const struct write *p = x->progress[i];
         r->progress[i] = (struct said){.fence = {p->id, p->key},
                                        .said = p->line ? (int)strtol(p->line, NULL, 10) : 0,
                                        .timeout_ms = p->timeout_ms};
@@ -140,7 +140,7 @@ static void copy_progress(struct request *r, const struct round *x)
 static void copy_steps(struct request *r, const struct round *x)
 {
     for (size_t i = 0; i < x->n_steps; i++) {
-        const struct step *p = x->steps[i];
+        const struct write *p = x->steps[i];
         r->steps[i] = (struct recorded){.fence = {p->id, p->key},
                                         .number = (int)strtol(p->line, NULL, 10)};
     }

@@ -46,13 +46,13 @@ struct said {
     struct fence fence;
     int said;
     int64_t timeout_ms;
-    enum progress_state state;
+    enum write_state state;
 };
 
 struct recorded {
     struct fence fence;
     int number;
-    enum step_state state;
+    enum write_state state;
 };
 
 struct request {

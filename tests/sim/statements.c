@@ -168,37 +168,37 @@ static bool fence_holds(const struct sim *s, const struct version *v, struct fen
 
 /* progress.sql. The server may do at last what a session that broke has left behind; and a lock may
  * go between this statement and the one that requeues the task. */
-enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p)
+enum write_state task_progress(struct sim *s, const struct request *from, const struct said *p)
 {
     struct row *r = row_find(s, p->fence.id);
     if (!r || !fence_holds(s, row_see(r, from->session), p->fence)) {
-        return PROGRESS_MISSED;
+        return WRITE_MISSED;
     }
     if (!row_is_free(r, from->session)) {
         r->late = true;
-        return PROGRESS_MISSED;
+        return WRITE_MISSED;
     }
     check_fence(s, r, from->session, p->fence);
     struct version *v = row_change(s, r, from->session, CHANGE_SAY);
     r->late = r->late || (from->alone && p->said > 0 && p->said < v->said);
     v->said = p->said > 0 ? p->said : v->said;
     v->timeout_ms = p->timeout_ms > v->timeout_ms ? p->timeout_ms : v->timeout_ms;
-    return PROGRESS_WRITTEN;
+    return WRITE_WRITTEN;
 }
 
 /* step.sql */
-enum step_state task_step(struct sim *s, int64_t session, struct fence f, int number)
+enum write_state task_step(struct sim *s, int64_t session, struct fence f, int number)
 {
     struct row *r = row_find(s, f.id);
     if (!r || !fence_holds(s, row_see(r, session), f) || !row_is_free(r, session)) {
-        return STEP_MISSED;
+        return WRITE_MISSED;
     }
     check_fence(s, r, session, f);
     struct version *v = row_change(s, r, session, CHANGE_SAY);
     check_that(s, number <= v->steps + 1, "step %d of task %lld is recorded after step %d", number,
                (long long)f.id, v->steps);
     v->steps = number > v->steps ? number : v->steps;
-    return STEP_RECORDED;
+    return WRITE_WRITTEN;
 }
 
 /* finish.sql, finish_unlocked.sql, and tenon.finish() */

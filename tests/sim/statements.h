@@ -31,8 +31,8 @@ struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, u
 /* The next row of a range behind `place`, which moves there. NULL: no more */
 struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority,
                       struct poll_place *place);
-enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p);
-enum step_state task_step(struct sim *s, int64_t session, struct fence f, int number);
+enum write_state task_progress(struct sim *s, const struct request *from, const struct said *p);
+enum write_state task_step(struct sim *s, int64_t session, struct fence f, int number);
 enum answer task_finish(struct sim *s, int64_t session, struct fence f, bool unlocked);
 enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, const char *reason,
                                 int64_t delay_ms);

@@ -109,10 +109,10 @@ void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n
         x->timeouts_ms[i] = 0;
     }
     for (size_t i = 0; i < x->n_progress; i++) {
-        x->progress[i].state = PROGRESS_WRITTEN;
+        x->progress[i]->state = WRITE_WRITTEN;
     }
     for (size_t i = 0; i < x->n_steps; i++) {
-        x->steps[i]->state = STEP_RECORDED;
+        x->steps[i]->state = WRITE_WRITTEN;
     }
     for (size_t i = 0; i < n; i++) {
         x->claimed[i] = found[i];

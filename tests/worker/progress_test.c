@@ -5,7 +5,7 @@
  * long task extends its deadline; a child that hears stop is told of a cancel and of a drain. */
 #include "core/base/now.h"
 #include "tests/support/working.h"
-#include "worker/decide/progress.h"
+#include "worker/decide/writes.h"
 
 #include <signal.h>
 #include <stdio.h>

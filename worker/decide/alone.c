@@ -11,7 +11,7 @@ void alone_reset(struct decider *d, int64_t now_ms)
  * taken for crashed, too. */
 static bool is_empty(const struct decider *d)
 {
-    return d->n_held == 0 && !d->steps && slots_all_empty(d);
+    return d->n_held == 0 && slots_all_empty(d);
 }
 
 /* The tasks take longer than it waits: others may have the turn, and next time it waits longer. */

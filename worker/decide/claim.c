@@ -40,7 +40,6 @@ void claim_free(struct claim *c)
         free(c->signal);
         free(c->progress);
         free(c->steps);
-        free(c->said);
         free(c);
     }
 }

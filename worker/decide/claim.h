@@ -10,12 +10,12 @@
 #include <uthash.h>
 
 /* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is
- * not known; SAYING before ENDED while steps or progress are to be written. */
+ * not known; WRITING before ENDED while steps or progress are to be written. */
 enum claim_state {
     CLAIM_IN_ROUND, /* the round in flight claims it, or carries its outcome */
     CLAIM_WAITING,  /* no child has it yet */
     CLAIM_GIVEN,    /* a child runs it */
-    CLAIM_SAYING,   /* it has an outcome, which waits until what its handler said is written */
+    CLAIM_WRITING,  /* it has an outcome, which waits until what its handler said is written */
     CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
     CLAIM_DOUBTFUL, /* ask the database what became of it */
 };
@@ -36,6 +36,8 @@ enum { ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };
 
 /* At its deadline the database is asked: its handler may have extended it by SQL. */
 enum claim_asked { ASKED_NOT, ASKED_SOON, ASKED };
+
+struct write;
 
 /* The strings live behind the struct, in one allocation, but for those that are owned. */
 struct claim {
@@ -71,12 +73,9 @@ struct claim {
     int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
     enum claim_asked asked;
-    char *said; /* a line with progress that is not written yet; NULL = none; owned */
-    size_t said_bytes;
-    int64_t write_ms;   /* not before then is the next one written */
-    bool extended;      /* the row's timeout_ms is to grow to ours */
-    bool missed;        /* what it said was not written: its row was locked */
-    int n_steps;        /* steps that are not recorded yet: its outcome waits for them */
+    struct write *said; /* its progress, until a round has that; NULL = none */
+    int n_writes;       /* steps and progress that are not written yet */
+    int64_t write_ms;   /* its row was locked: nothing of it is written before then */
     bool refused;       /* the database took its outcome for bad; the texts are our own now */
     int slow;           /* how many rounds with this outcome alone were too slow */
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */

@@ -48,7 +48,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->until_empty = until_empty;
     d->random = seed | 1;
     d->rounds.outcomes_max = ROUND_OUTCOMES_MAX;
-    d->rounds.said_max = ROUND_STEPS_MAX;
+    d->rounds.writes_max = ROUND_WRITES_MAX;
     for (int i = 0; i < ROUND_PARTS; i++) {
         d->rounds.parts[i].pause_ms = RETRY_MIN_MS;
     }
@@ -85,13 +85,13 @@ void decider_free(struct decider *d)
     if (!d) {
         return;
     }
-    step_free_all(d);
     round_free(d);
     free_unhashed(d->to_finish);
     free_unhashed(d->to_requeue);
     struct claim *c, *next;
     HASH_ITER(hh, d->held, c, next)
     {
+        writes_forget(d, c);
         HASH_DEL(d->held, c);
         claim_free(c);
     }
@@ -137,8 +137,8 @@ static void unlist(struct decider *d, struct claim *c)
     case CLAIM_GIVEN:
         slots_remove(d, c);
         break;
-    case CLAIM_SAYING:
-        DL_DELETE(d->saying, c);
+    case CLAIM_WRITING:
+        DL_DELETE(d->writing, c);
         break;
     case CLAIM_ENDED:
         DL_DELETE(*ended_list(d, c), c);
@@ -174,13 +174,9 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
         free(c->error);
         c->error = error;
     }
-    if (outcome == OUTCOME_DONE) {
-        progress_forget(d, c);
-        step_forget(d, c);
-    }
-    if (progress_goes_first(c)) {
-        c->state = CLAIM_SAYING;
-        DL_APPEND(d->saying, c);
+    if (writes_go_first(d, c)) {
+        c->state = CLAIM_WRITING;
+        DL_APPEND(d->writing, c);
     } else {
         decider_list_ended(d, c, false);
     }
@@ -189,12 +185,11 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
 void decider_drop_claim(struct decider *d, struct claim *c)
 {
     unlist(d, c);
+    writes_forget(d, c);
     if (c->hashed) {
         HASH_DEL(d->held, c);
     }
     d->n_held--;
-    progress_forget(d, c);
-    step_forget(d, c);
     if (c->handler >= 0) {
         d->handlers[c->handler].payload_bytes -= c->payload_bytes + c->steps_bytes;
         d->handlers[c->handler].reply_bytes -= c->reply_bytes;
@@ -276,7 +271,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
             decider_drop_claim(d, d->handlers[i].waiting);
         }
     }
-    drop_ended(d, &d->saying);
+    drop_ended(d, &d->writing);
     drop_ended(d, &d->to_finish);
     drop_ended(d, &d->to_requeue);
     alone_reset(d, now_ms);
@@ -342,10 +337,10 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         slots_reply(d, e, now_ms);
         break;
     case EVENT_PROGRESS:
-        progress_take(d, e, now_ms);
+        writes_progress(d, e, now_ms);
         break;
     case EVENT_STEP:
-        step_take(d, e);
+        writes_step(d, e);
         break;
     case EVENT_CHILD_PIPE_CLOSED:
         slots_child_pipe_closed(d, e->slot, now_ms);

@@ -15,14 +15,13 @@
 #include "worker/decide/alone.h"
 #include "worker/decide/event.h"
 #include "worker/decide/give.h"
-#include "worker/decide/progress.h"
 #include "worker/decide/round.h"
 #include "worker/decide/round_plan.h"
 #include "worker/decide/slots.h"
 #include "worker/decide/start.h"
-#include "worker/decide/step.h"
 #include "worker/decide/tally.h"
 #include "worker/decide/wakeups.h"
+#include "worker/decide/writes.h"
 
 enum {
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
@@ -69,10 +68,10 @@ struct decider {
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
     struct claim *held;                   /* hash by id */
-    struct claim *saying;                 /* list: to requeue, after their progress */
+    struct claim *writing;                /* list: to requeue, once their writes are done */
     struct claim *to_finish, *to_requeue; /* lists: outcomes to tell the database */
     struct claim *doubtful;               /* list: outcomes to ask the database for */
-    struct step *steps;                   /* list: to be written, in order */
+    struct write *writes;                 /* list: to be written, in order */
     int n_held, n_waiting, n_given;
     int n_busy; /* slots that run something */
     struct wakeups wakeups;

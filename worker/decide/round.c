@@ -280,11 +280,10 @@ void round_done(struct decider *d, int64_t now_ms)
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);
-    if (x->n_progress + x->n_steps > 0) {
-        d->rounds.said_max = slow_grow(d->rounds.said_max, ROUND_STEPS_MAX);
+    if (x->has[PART_WRITE]) {
+        d->rounds.writes_max = slow_grow(d->rounds.writes_max, ROUND_WRITES_MAX);
     }
-    progress_done(d, x, now_ms);
-    step_done(d, x, now_ms);
+    writes_done(d, x, now_ms);
     take_outcomes(d, x, now_ms);
     alone_done(d, x, now_ms);
     take_claims(d, x, now_ms);
@@ -318,7 +317,7 @@ void round_free(struct decider *d)
     if (d->rounds.in_flight) {
         free_sent(x->finish, x->n_finish);
         free_sent(x->requeue, x->n_requeue);
-        progress_free(x);
+        writes_free(d, x);
         round_free_answer(x);
     }
 }
@@ -439,8 +438,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     }
     d->rounds.doubtful_ms = now_ms;
     slow_failed(d, failure, text, now_ms);
-    progress_failed(d, x);
-    step_failed(d, x);
+    writes_failed(d, x);
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {

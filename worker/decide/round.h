@@ -6,8 +6,7 @@
 #include "worker/decide/alone.h"
 #include "worker/decide/event.h"
 #include "worker/decide/polling.h"
-#include "worker/decide/progress.h"
-#include "worker/decide/step.h"
+#include "worker/decide/writes.h"
 
 struct decider;
 
@@ -48,9 +47,9 @@ struct round {
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
     size_t n_progress, n_steps, n_finish, n_requeue, n_verify, n_ids;
-    size_t progress_bytes;
-    int n_poll;       /* 0 = no poll; where there is one, there are no ids */
-    int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
+    size_t writes_bytes; /* of the lines of its steps and progress */
+    int n_poll;          /* 0 = no poll; where there is one, there are no ids */
+    int64_t limit_ms;    /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
     int64_t reach_ms;     /* a sweep reads only what was due so long ago; -1 = all */
     unsigned turn;        /* rotates the queues, so that each comes first in its turn */
@@ -64,8 +63,8 @@ struct round {
 
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
-    struct progress progress[ROUND_PROGRESS_MAX]; /* with its part of the answer */
-    struct step *steps[ROUND_STEPS_MAX];          /* the same */
+    struct write *progress[ROUND_WRITES_MAX]; /* one of a task; with its part of the answer */
+    struct write *steps[ROUND_WRITES_MAX];    /* the same, but in the order of each task */
     struct {
         int64_t id, key;
         int32_t claims;
@@ -102,14 +101,13 @@ struct rounds {
     int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
-    size_t said_max; /* steps of a round, and progress: fewer after one that was too slow */
+    size_t writes_max;          /* of a round; fewer after one that was too slow */
     struct part parts[ROUND_PARTS];
     enum round_part last; /* while rounds go apart: the part that was looked at last */
     int64_t doubtful_ms;  /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
-    bool unwritten;      /* a running task has said something that is not written */
-    int64_t progress_ms; /* not before then is it */
-    int64_t steps_ms;    /* after a step was missed: not before then is it written */
+    bool unwritten;      /* a running task has said progress */
+    int64_t progress_ms; /* not before then is it written */
 };
 
 #define RESULT_NOT_KEPT "tenon: the result was not kept"

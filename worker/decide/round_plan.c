@@ -61,12 +61,10 @@ static int64_t finish_due(const struct decider *d, int64_t now_ms)
     return d->to_finish ? 0 : INT64_MAX;
 }
 
-/* Where progress was missed because its row was locked, it goes beside the outcome. */
 static bool plan_requeue(struct decider *d, struct round *x, int64_t now_ms)
 {
     (void)now_ms;
-    while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue) &&
-           (!d->to_requeue->said || progress_add(d, x, d->to_requeue))) {
+    while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue)) {
         x->requeue[x->n_requeue++] = send_first(&d->to_requeue);
     }
     return x->n_requeue > 0;
@@ -164,19 +162,10 @@ static int64_t ask_due(const struct decider *d, int64_t now_ms)
     return r->need_own ? 0 : due;
 }
 
-/* --- steps and progress --- */
-
-static bool plan_write(struct decider *d, struct round *x, int64_t now_ms)
-{
-    step_plan(d, x, now_ms);
-    progress_plan(d, x, now_ms);
-    return x->n_steps + x->n_progress > 0;
-}
-
 static int64_t write_due(const struct decider *d, int64_t now_ms)
 {
     (void)now_ms;
-    return sooner(step_due(d), progress_due(d));
+    return writes_due(d);
 }
 
 /* --- claiming --- */
@@ -353,7 +342,7 @@ static const struct {
     bool (*plan)(struct decider *d, struct round *x, int64_t now_ms);
     int64_t (*due)(const struct decider *d, int64_t now_ms);
 } parts[ROUND_PARTS] = {
-    [PART_ASK] = {plan_ask, ask_due},          [PART_WRITE] = {plan_write, write_due},
+    [PART_ASK] = {plan_ask, ask_due},          [PART_WRITE] = {writes_plan, write_due},
     [PART_FINISH] = {plan_finish, finish_due}, [PART_REQUEUE] = {plan_requeue, requeue_due},
     [PART_CLAIM] = {plan_claim, claim_due},
 };

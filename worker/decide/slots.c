@@ -125,8 +125,7 @@ void slots_tell_drain(struct decider *d)
 static void lose(struct decider *d, struct claim *c, int64_t now_ms)
 {
     spend(d, c, now_ms);
-    progress_forget(d, c);
-    step_forget(d, c);
+    writes_forget(d, c);
     c->lost = true;
 }
 

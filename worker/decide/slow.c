@@ -32,27 +32,13 @@ static void outcome_is_slow(struct claim *c, const char *text)
     }
 }
 
-/* What it said is given up, and the row stays as it is. */
-static void progress_is_slow(struct decider *d, struct progress *p, const char *text)
-{
-    struct claim *c = decider_find(d, p->id);
-    if (c && p->line && ++c->slow >= ROUND_SLOW_TRIES) {
-        actions_note(&d->actions, NOTE_PROGRESS_REFUSED, p->id, "%s", text);
-        free(p->line);
-        p->line = NULL;
-        c->slow = 0;
-    }
-}
-
 /* Nothing else was in the round that could have been what took so long. */
-static void one_is_slow(struct decider *d, struct round *x, const char *text)
+static void one_is_slow(struct round *x, const char *text)
 {
     if (x->n_finish + x->n_requeue > 0) {
         outcome_is_slow(x->n_finish > 0 ? x->finish[0] : x->requeue[0], text);
-    } else if (x->n_steps > 0) {
-        x->steps[0]->slow++;
     } else {
-        progress_is_slow(d, &x->progress[0], text);
+        (x->n_steps > 0 ? x->steps[0] : x->progress[0])->slow++;
     }
 }
 
@@ -60,20 +46,20 @@ void slow_failed(struct decider *d, enum round_failure failure, const char *text
 {
     struct round *x = &d->round;
     size_t outcomes = x->n_finish + x->n_requeue;
-    size_t said = x->n_steps > x->n_progress ? x->n_steps : x->n_progress;
+    size_t writes = x->n_steps + x->n_progress;
     if (failure == FAILURE_UNSENT || now_ms - d->rounds.begun_ms < ROUND_SLOW_MS) {
         return;
     }
     if (outcomes > 1) {
         d->rounds.outcomes_max = fewer(outcomes);
     }
-    if (said > 1) {
-        d->rounds.said_max = fewer(said);
+    if (writes > 1) {
+        d->rounds.writes_max = fewer(writes);
     }
     bool alone = round_parts(x) == 1;
     bool stood = d->rounds.stood; /* where no round commits, the server is slow, and not this one */
     d->rounds.stood = true;
-    if (failure == FAILURE_AGAIN && alone && !stood && outcomes + x->n_steps + x->n_progress == 1) {
-        one_is_slow(d, x, text);
+    if (failure == FAILURE_AGAIN && alone && !stood && outcomes + writes == 1) {
+        one_is_slow(x, text);
     }
 }
