@@ -255,8 +255,8 @@ static void end_write(struct decider *d, struct write *w)
     }
 }
 
-/* It goes again, before all others; progress of a running task goes with its next one. What has been
- * said since replaces progress. */
+/* It goes again, before all others; progress of a running task, when its next one would go. What
+ * has been said since replaces progress. */
 static void take_back(struct decider *d, struct write *w)
 {
     struct claim *c = waiting_for(d, w);
