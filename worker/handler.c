@@ -5,6 +5,7 @@
 #include "core/options/config.h"
 #include "core/options/option_value.h"
 #include "worker/decide/decider.h"
+#include "worker/decide/start.h"
 #include "worker/environment.h"
 
 #include <confuse.h>

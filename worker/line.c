@@ -2,6 +2,8 @@
 
 #include "core/base/scan.h"
 #include "core/base/text.h"
+#include "worker/decide/round.h"
+#include "worker/decide/slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,8 @@
 #define TENON_WORKER_LINE_H
 
 #include "worker/child.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/event.h"
+#include "worker/decide/writes.h"
 
 enum {
     RESULT_BYTES_MAX = 256 << 10,       /* stdout of an exec handler */

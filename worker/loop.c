@@ -6,6 +6,7 @@
 #include "core/base/point.h"
 #include "core/base/service.h"
 #include "core/base/text.h"
+#include "worker/decide/start.h"
 #include "worker/guard.h"
 #include "worker/note.h"
 

@@ -4,7 +4,7 @@
 #define TENON_WORKER_MAILBOX_H
 
 #include "core/base/fault.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/event.h"
 
 #include <pthread.h>
 

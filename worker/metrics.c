@@ -4,6 +4,8 @@
 #include "core/http/metric.h"
 #include "core/http/probes.h"
 #include "core/http/series.h"
+#include "worker/decide/round_plan.h"
+#include "worker/decide/tally.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TENON_WORKER_NOTE_H
 #define TENON_WORKER_NOTE_H
 
-#include "worker/decide/decider.h"
+#include "worker/decide/action.h"
 
 void note_log(const struct action *note);
 

@@ -14,7 +14,7 @@
 #define TENON_WORKER_POLL_H
 
 #include "core/base/fault.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/polling.h"
 
 enum {
     POLL_PRIORITIES = 10,

@@ -4,6 +4,7 @@
 
 #include "core/base/buf.h"
 #include "core/db/db.h"
+#include "worker/decide/round.h"
 #include "worker/handler.h"
 #include "worker/poll.h"
 

@@ -2,6 +2,7 @@
 #ifndef TENON_WORKER_ROUND_H
 #define TENON_WORKER_ROUND_H
 
+#include "worker/decide/round.h"
 #include "worker/handler.h"
 #include "worker/mailbox.h"
 

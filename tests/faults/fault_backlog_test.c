@@ -11,7 +11,7 @@
 
 #include "core/amqp/amqp_topology.h"
 #include "core/base/now.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/round_plan.h"
 
 #include <poll.h>
 #include <signal.h>

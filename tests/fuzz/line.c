@@ -1,6 +1,7 @@
 #include "worker/line.h"
 
 #include "tests/fuzz/fuzz.h"
+#include "worker/decide/slots.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,8 @@
 #include "tests/sim/check.h"
 
 #include "tests/sim/sim.h"
+#include "worker/decide/round_plan.h"
+#include "worker/decide/start.h"
 
 #include <stdlib.h>
 #include <string.h>

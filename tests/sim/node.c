@@ -1,6 +1,7 @@
 #include "tests/sim/node.h"
 
 #include "tests/sim/sim.h"
+#include "worker/decide/start.h"
 
 #include <stdio.h>
 #include <stdlib.h>

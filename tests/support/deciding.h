@@ -4,6 +4,9 @@
 
 #include "tests/support/test.h"
 #include "worker/decide/decider.h"
+#include "worker/decide/held.h"
+#include "worker/decide/round_plan.h"
+#include "worker/decide/start.h"
 
 extern const bool exec_mode[];
 extern const bool pool_mode[];

@@ -1,6 +1,7 @@
 #include "worker/decide/alone.h"
 
-#include "worker/decide/decider.h"
+#include "worker/decide/round_plan.h"
+#include "worker/decide/state.h"
 
 void alone_reset(struct decider *d, int64_t now_ms)
 {

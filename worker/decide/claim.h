@@ -32,7 +32,7 @@ enum claim_outcome {
     OUTCOME_CRASHED,     /* its child died, and it may be why: counted, ready at once */
 };
 
-enum { ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };
+enum { ERROR_BYTES_MAX = 8192, ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };
 
 /* At its deadline the database is asked: its handler may have extended it by SQL. */
 enum claim_asked { ASKED_NOT, ASKED_SOON, ASKED };

@@ -1,12 +1,19 @@
 #include "worker/decide/decider.h"
 
-#include "core/base/text.h"
+#include "worker/decide/held.h"
+#include "worker/decide/round_plan.h"
+#include "worker/decide/start.h"
+#include "worker/decide/tally.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+enum {
+    FULL_FOR_MS = 1000,  /* no free slot for so long: give the wake-ups back */
+    PREFETCH_FAST = 256, /* ids held unacked when tasks take less than FAST_US */
+};
 
 /* In "mail,sms" there are two. */
 static int count_kinds(const char *kinds)
@@ -101,127 +108,12 @@ void decider_free(struct decider *d)
     free(d);
 }
 
-int64_t decider_jitter(struct decider *d, int64_t n)
-{
-    d->random ^= d->random << 13; /* xorshift64, Marsaglia 2003 */
-    d->random ^= d->random >> 7;
-    d->random ^= d->random << 17;
-    return n > 0 ? (int64_t)(d->random % (uint64_t)n) : 0;
-}
-
-static struct claim **ended_list(struct decider *d, const struct claim *c)
-{
-    return c->outcome == OUTCOME_DONE ? &d->to_finish : &d->to_requeue;
-}
-
-void decider_list_ended(struct decider *d, struct claim *c, bool first)
-{
-    struct claim **list = ended_list(d, c);
-    c->state = CLAIM_ENDED;
-    if (first) {
-        DL_PREPEND(*list, c);
-    } else {
-        DL_APPEND(*list, c);
-    }
-}
-
-/* Take a claim out of the list it is in. */
-static void unlist(struct decider *d, struct claim *c)
-{
-    switch (c->state) {
-    case CLAIM_WAITING:
-        DL_DELETE(d->handlers[c->handler].waiting, c);
-        d->handlers[c->handler].n_waiting--;
-        d->n_waiting--;
-        break;
-    case CLAIM_GIVEN:
-        slots_remove(d, c);
-        break;
-    case CLAIM_WRITING:
-        DL_DELETE(d->writing, c);
-        break;
-    case CLAIM_ENDED:
-        DL_DELETE(*ended_list(d, c), c);
-        break;
-    case CLAIM_DOUBTFUL:
-        DL_DELETE(d->doubtful, c);
-        break;
-    case CLAIM_IN_ROUND:
-        break;
-    }
-}
-
-void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
-{
-    c->state = CLAIM_WAITING;
-    c->claimed_ms = c->begun_ms = d->rounds.begun_ms;
-    c->since_ms = now_ms;
-    DL_APPEND(d->handlers[c->handler].waiting, c);
-    d->handlers[c->handler].n_waiting++;
-    d->n_waiting++;
-}
-
-size_t decider_bytes_share(const struct decider *d)
-{
-    return HELD_BYTES_MAX / (size_t)d->n_handlers;
-}
-
-void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error)
-{
-    unlist(d, c);
-    c->outcome = outcome;
-    if (error) {
-        free(c->error);
-        c->error = error;
-    }
-    if (writes_go_first(d, c)) {
-        c->state = CLAIM_WRITING;
-        DL_APPEND(d->writing, c);
-    } else {
-        decider_list_ended(d, c, false);
-    }
-}
-
-void decider_drop_claim(struct decider *d, struct claim *c)
-{
-    unlist(d, c);
-    writes_forget(d, c);
-    if (c->hashed) {
-        HASH_DEL(d->held, c);
-    }
-    d->n_held--;
-    if (c->handler >= 0) {
-        d->handlers[c->handler].payload_bytes -= c->payload_bytes + c->steps_bytes;
-        d->handlers[c->handler].reply_bytes -= c->reply_bytes;
-    }
-    claim_free(c);
-}
-
-void decider_doubt(struct decider *d, struct claim *c)
-{
-    if (!c->hashed) { /* verdicts find claims by the hash; asking for all of ours finds it */
-        d->rounds.need_own = true;
-        decider_drop_claim(d, c);
-        return;
-    }
-    unlist(d, c);
-    c->state = CLAIM_DOUBTFUL;
-    DL_APPEND(d->doubtful, c);
-}
-
-struct claim *decider_find(const struct decider *d, int64_t id)
-{
-    struct claim *c;
-    HASH_FIND(hh, d->held, &id, sizeof id, c);
-    return c;
-}
-
 /* Give back what no child has yet. */
 static void release_waiting(struct decider *d)
 {
     for (int i = 0; i < d->n_handlers; i++) {
         while (d->handlers[i].waiting) {
-            decider_end_claim(d, d->handlers[i].waiting, OUTCOME_RELEASED, NULL);
+            held_end(d, d->handlers[i].waiting, OUTCOME_RELEASED, NULL);
         }
     }
 }
@@ -248,7 +140,7 @@ static void drop_ended(struct decider *d, struct claim *const *list)
                      "the worker had been declared dead");
         d->count_lost++;
         tally_ended(d, *list, TALLY_LOST);
-        decider_drop_claim(d, *list);
+        held_drop(d, *list);
     }
 }
 
@@ -268,7 +160,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
     slots_lose_all(d, now_ms);
     for (int i = 0; i < d->n_handlers; i++) {
         while (d->handlers[i].waiting) {
-            decider_drop_claim(d, d->handlers[i].waiting);
+            held_drop(d, d->handlers[i].waiting);
         }
     }
     drop_ended(d, &d->writing);

@@ -1,6 +1,8 @@
 #include "worker/decide/give.h"
 
-#include "worker/decide/decider.h"
+#include "worker/decide/held.h"
+#include "worker/decide/start.h"
+#include "worker/decide/state.h"
 
 #include <utlist.h>
 
@@ -143,7 +145,7 @@ static bool are_stale(const struct decider *d, const struct decider_handler *h, 
 /* Tasks that are given together wait for each other, unless no more can be claimed. */
 int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h)
 {
-    bool all = h->n_waiting >= h->chunk_size || h->payload_bytes >= decider_bytes_share(d);
+    bool all = h->n_waiting >= h->chunk_size || h->payload_bytes >= held_bytes_share(d);
     return h->waiting->since_ms + (all ? 0 : h->chunk_wait_ms);
 }
 
@@ -202,7 +204,7 @@ static void release_old(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     while (h->waiting && now_ms - h->waiting->claimed_ms >= START_MAX_MS) {
-        decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
+        held_end(d, h->waiting, OUTCOME_RELEASED, NULL);
     }
 }
 
@@ -230,7 +232,7 @@ static void release_late(struct decider *d, int handler, int64_t now_ms)
     bool may = backs_off || (c && now_ms >= late_ms(h, c) && !give_has_child(d, handler));
     while (may && c && (backs_off || now_ms >= late_ms(h, c))) {
         struct claim *next = c->next;
-        decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
+        held_end(d, c, OUTCOME_RELEASED, NULL);
         c = next;
     }
 }

@@ -1,8 +1,11 @@
 #include "worker/decide/round.h"
 
 #include "core/base/buf.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/held.h"
+#include "worker/decide/round_plan.h"
 #include "worker/decide/slow.h"
+#include "worker/decide/state.h"
+#include "worker/decide/tally.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -10,6 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+/* A random number, 0 to n - 1. */
+static int64_t jitter(struct decider *d, int64_t n)
+{
+    d->random ^= d->random << 13; /* xorshift64, Marsaglia 2003 */
+    d->random ^= d->random >> 7;
+    d->random ^= d->random << 17;
+    return n > 0 ? (int64_t)(d->random % (uint64_t)n) : 0;
+}
 
 /* --- the answer --- */
 
@@ -55,21 +67,21 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
         if (x->finished[i]) {
             d->count_done++;
             tally_ended(d, c, TALLY_DONE);
-            decider_drop_claim(d, c);
+            held_drop(d, c);
         } else {
-            decider_doubt(d, c);
+            held_doubt(d, c);
             n_missed++;
         }
     }
     for (size_t i = 0; i < x->n_requeue; i++) {
         struct claim *c = x->requeue[i];
         if (x->requeue_state[i] == REQUEUE_MISSED) {
-            decider_doubt(d, c);
+            held_doubt(d, c);
             n_missed++;
             continue;
         }
         note_requeue(d, c, x->requeue_state[i]);
-        decider_drop_claim(d, c);
+        held_drop(d, c);
         if (x->requeue_state[i] == REQUEUE_READY) {
             polling_given_back(&d->polling, now_ms);
         }
@@ -90,7 +102,7 @@ static void take_waiting_verdict(struct decider *d, struct claim *c, enum verdic
                  c->attempt);
     d->count_lost++;
     tally_ended(d, c, TALLY_LOST);
-    decider_drop_claim(d, c);
+    held_drop(d, c);
 }
 
 static void take_verdict(struct decider *d, struct claim *c, enum verdict verdict,
@@ -112,7 +124,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     if (verdict == VERDICT_MINE) {
         /* its row was locked, or the round did not commit: tell the outcome again */
         d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
-        decider_end_claim(d, c, c->outcome, NULL);
+        held_end(d, c, c->outcome, NULL);
         return;
     }
     if (lost) {
@@ -124,14 +136,14 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         d->count_done++; /* by the handler itself, or our answer was lost */
         tally_ended(d, c, TALLY_DONE);
     }
-    decider_drop_claim(d, c);
+    held_drop(d, c);
 }
 
 /* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it
  * left its child, or been released, while the round ran. */
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
-    struct claim *c = decider_find(d, x->verify[i].id);
+    struct claim *c = held_find(d, x->verify[i].id);
     bool asked = c && c->key == x->verify[i].key &&
                  (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN ||
                   c->state == CLAIM_WAITING);
@@ -151,7 +163,7 @@ static void take_verdicts(struct decider *d, struct round *x, int64_t now_ms)
 
 static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
-    struct claim *older = decider_find(d, c->id);
+    struct claim *older = held_find(d, c->id);
     if (older) {
         /* somebody took it from us and requeued it: see first that the older claim is lost */
         older->verify_ms = d->attention_ms = now_ms;
@@ -168,9 +180,9 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
         d->handlers[c->handler].payload_bytes += c->payload_bytes + c->steps_bytes;
     }
     if (c->handler >= 0 && c->outcome == OUTCOME_NONE && d->stop_level == 0) {
-        decider_wait_claim(d, c, now_ms);
+        held_wait(d, c, now_ms);
     } else {
-        decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
+        held_end(d, c, OUTCOME_RELEASED, NULL);
     }
 }
 
@@ -203,7 +215,7 @@ static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct polling *p = &d->polling;
     polling_end(p, x->way, x->end, x->n_claimed > 0 || x->leaves_out, now_ms - d->rounds.begun_ms,
-                decider_jitter(d, POLL_JITTER_MS), now_ms);
+                jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
     bool all = swept && p->reach_ms < 0 && p->sweep == SWEEP_OVER;
     bool no_suspect = x->alone == ALONE_ASK_TURN && !x->has_turn;
@@ -234,7 +246,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
-        struct claim *c = x->owned[i], *held = decider_find(d, c->id);
+        struct claim *c = x->owned[i], *held = held_find(d, c->id);
         bool known = held && held->key == c->key;
         if (d->rounds.stale || known) {
             claim_free(c);
@@ -341,9 +353,9 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
     for (size_t i = n; i-- > 0;) {
         struct claim *c = claims[i];
         if (unknown) {
-            decider_doubt(d, c);
+            held_doubt(d, c);
         } else { /* not before all others, if it is refused for ever, or slow */
-            decider_list_ended(d, c, !c->refused && c->slow == 0);
+            held_list_ended(d, c, !c->refused && c->slow == 0);
         }
     }
 }
@@ -385,7 +397,7 @@ static bool halve(struct decider *d, struct round *x, const char *text)
 
 static void pause_part(struct decider *d, struct part *part, int64_t now_ms)
 {
-    part->retry_ms = now_ms + part->pause_ms / 2 + decider_jitter(d, part->pause_ms);
+    part->retry_ms = now_ms + part->pause_ms / 2 + jitter(d, part->pause_ms);
     part->pause_ms = sooner(2 * part->pause_ms, RETRY_MAX_MS);
 }
 
@@ -444,7 +456,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_verified(d, x, i);
         if (c && c->state == CLAIM_IN_ROUND) {
-            decider_doubt(d, c);
+            held_doubt(d, c);
         }
     }
     /* what it asked for, and what it claimed and was rolled back, a sweep finds */

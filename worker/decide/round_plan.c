@@ -1,7 +1,10 @@
 #include "worker/decide/round_plan.h"
 
-#include "worker/decide/decider.h"
+#include "worker/decide/give.h"
+#include "worker/decide/held.h"
 #include "worker/decide/slow.h"
+#include "worker/decide/start.h"
+#include "worker/decide/state.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -196,7 +199,7 @@ static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
 static bool is_left_out(const struct decider *d, int handler, int64_t now_ms)
 {
     const struct decider_handler *h = &d->handlers[handler];
-    return is_held_back(d, handler, now_ms) || h->payload_bytes >= decider_bytes_share(d) ||
+    return is_held_back(d, handler, now_ms) || h->payload_bytes >= held_bytes_share(d) ||
            (h->paused && !d->until_empty); /* which must poll to see that nothing is left */
 }
 
@@ -316,7 +319,7 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
         if (h->left_out && !h->paused && !start_is_awaited(d, i) &&
-            h->payload_bytes < decider_bytes_share(d)) {
+            h->payload_bytes < held_bytes_share(d)) {
             back_ms = sooner(back_ms, h->backoff_until_ms);
         }
         any = any || !h->left_out;

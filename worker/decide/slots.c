@@ -1,7 +1,11 @@
 #include "worker/decide/slots.h"
 
 #include "core/base/text.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/give.h"
+#include "worker/decide/held.h"
+#include "worker/decide/start.h"
+#include "worker/decide/state.h"
+#include "worker/decide/tally.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -206,7 +210,7 @@ bool slots_is_full(const struct decider *d, int slot)
         return false;
     }
     const struct decider_handler *h = &d->handlers[s->handler];
-    return h->reply_bytes + h->said_bytes >= decider_bytes_share(d);
+    return h->reply_bytes + h->said_bytes >= held_bytes_share(d);
 }
 
 /* --- stopping a child --- */
@@ -313,14 +317,14 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
                      c->kind, c->attempt);
         d->count_lost++;
         tally_ended(d, c, TALLY_LOST);
-        decider_drop_claim(d, c);
+        held_drop(d, c);
         return;
     }
     char what[64];
     (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
     actions_note(&d->actions, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
                  (long long)c->timeout_ms);
-    decider_end_claim(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
+    held_end(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
 }
 
 /* Uncharged so far; it may be what ends its child, or a handler that never gets anywhere. */
@@ -356,13 +360,12 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     c->delay_ms = e->delay_ms;
     memcpy(c->error_class, e->error_class, sizeof c->error_class);
     if (e->outcome == OUTCOME_RELEASED && d->stop_level == 0 && returns_too_often(c)) {
-        decider_end_claim(d, c, OUTCOME_FAILED,
-                          error_text("it was interrupted time and again",
-                                     e->error ? e->error : ""));
+        held_end(d, c, OUTCOME_FAILED,
+                 error_text("it was interrupted time and again", e->error ? e->error : ""));
         free(e->error);
         return;
     }
-    decider_end_claim(d, c, e->outcome, e->error);
+    held_end(d, c, e->outcome, e->error);
 }
 
 /* --- its end --- */
@@ -393,10 +396,9 @@ static void end_unanswered(struct decider *d, const struct slot *s, bool retired
         if (is_spent(c)) {
             end_spent(d, c, text);
         } else if (charge) {
-            decider_end_claim(d, c, crashed ? OUTCOME_CRASHED : OUTCOME_FAILED,
-                              error_text(charge, text));
+            held_end(d, c, crashed ? OUTCOME_CRASHED : OUTCOME_FAILED, error_text(charge, text));
         } else {
-            decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
+            held_end(d, c, OUTCOME_RELEASED, NULL);
         }
     }
 }

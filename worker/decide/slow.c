@@ -1,6 +1,6 @@
 #include "worker/decide/slow.h"
 
-#include "worker/decide/decider.h"
+#include "worker/decide/state.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "worker/decide/start.h"
 
 #include "core/base/text.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "worker/decide/tally.h"
 
 #include "core/http/series.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/state.h"
 
 const char *const tally_words[TALLIES] = {"done", "failed",   "timed_out", "snooze", "wait_signal",
                                           "dead", "released", "crashed",   "lost"};

@@ -1,8 +1,9 @@
 #include "worker/decide/writes.h"
 
 #include "core/base/text.h"
-#include "worker/decide/decider.h"
+#include "worker/decide/held.h"
 #include "worker/decide/slow.h"
+#include "worker/decide/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 /* The claim that said it; NULL = it is not held any more. */
 static struct claim *claim_of(const struct decider *d, const struct write *w)
 {
-    struct claim *c = decider_find(d, w->id);
+    struct claim *c = held_find(d, w->id);
     return c && c->key == w->key ? c : NULL;
 }
 
@@ -251,7 +252,7 @@ static void end_write(struct decider *d, struct write *w)
     }
     free_write(d, w);
     if (c && c->state == CLAIM_WRITING && c->n_writes == 0) {
-        decider_end_claim(d, c, c->outcome, NULL);
+        held_end(d, c, c->outcome, NULL);
     }
 }
 
@@ -293,7 +294,7 @@ static void miss(struct decider *d, struct write *w, int64_t now_ms)
         slots_verify_soon(d, c, c->write_ms);
     } else if (c && c->state == CLAIM_WRITING) {
         d->rounds.doubtful_ms = d->doubtful ? d->rounds.doubtful_ms : c->write_ms;
-        decider_doubt(d, c);
+        held_doubt(d, c);
     }
     take_back(d, w);
 }
