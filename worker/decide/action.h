@@ -5,7 +5,7 @@
 #include "worker/decide/claim.h"
 
 enum action_type {
-    ACTION_ROUND,    /* run d->round; answer with ROUND_DONE or ROUND_FAILED */
+    ACTION_ROUND,    /* run d->round; then feed EVENT_ROUND_DONE or EVENT_ROUND_FAILED */
     ACTION_ACK,      /* epoch, tag */
     ACTION_PREFETCH, /* n; 0 = stop consuming */
     ACTION_SPAWN, /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
@@ -51,11 +51,11 @@ struct action {
 struct actions {
     struct action *items;
     size_t n, cap;
-    struct action spare; /* to write to when there is no memory for one more: */
-    bool no_memory;      /* the worker must end, or it would wait for ever for what was lost */
+    struct action spare; /* written to, and lost, when there is no memory for one more */
+    bool no_memory;      /* the worker must end: it would wait for ever for a lost action */
 };
 
-/* One more, its fields empty; never NULL. */
+/* Adds an action with empty fields; never NULL. */
 struct action *actions_add(struct actions *l, enum action_type type);
 
 void actions_note(struct actions *l, enum note note, int64_t task, const char *fmt, ...)

@@ -8,14 +8,15 @@ void alone_reset(struct decider *d, int64_t now_ms)
     d->alone = (struct alone){.ask_ms = now_ms + ALONE_FIRST_MS, .patience_ms = ALONE_PATIENCE_MS};
 }
 
-/* Not even an outcome that the database does not know: if the worker died now, that task would be
- * taken for crashed, too. */
+/* Nothing runs, and the database knows all outcomes: if the worker died now, a task whose outcome
+ * it did not know would count as crashed, too. */
 static bool is_empty(const struct decider *d)
 {
     return d->n_held == 0 && slots_all_empty(d);
 }
 
-/* The tasks take longer than it waits: others may have the turn, and next time it waits longer. */
+/* Running tasks take longer than its patience: other workers may have the turn, and the next one
+ * here is more patient. */
 static void give_up(struct alone *a)
 {
     a->state = ALONE_OVER;
@@ -39,7 +40,7 @@ void alone_decide(struct decider *d, int64_t now_ms)
     }
 }
 
-/* --until-empty: before it ends, the last poll asks as well. */
+/* With --until-empty the last poll before the end asks, too. */
 static bool asks_now(const struct decider *d, const struct round *x, int64_t now_ms)
 {
     return now_ms >= d->alone.ask_ms || (d->until_empty && x->n_poll > 0);
@@ -63,7 +64,7 @@ void alone_plan(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-/* An idle worker asks with its polls, which come as often. */
+/* An idle worker asks in the round of its next poll, so this is due a second later only. */
 int64_t alone_due(const struct decider *d)
 {
     const struct alone *a = &d->alone;

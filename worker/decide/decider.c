@@ -11,7 +11,7 @@
 #include <utlist.h>
 
 enum {
-    FULL_FOR_MS = 1000,  /* no free slot for so long: give the wake-ups back */
+    FULL_FOR_MS = 1000,  /* after this long without a free slot, wake-ups are given back */
     PREFETCH_FAST = 256, /* ids held unacked when tasks take less than FAST_US */
 };
 
@@ -108,7 +108,7 @@ void decider_free(struct decider *d)
     free(d);
 }
 
-/* Give back what no child has yet. */
+/* Release the tasks that no child has yet. */
 static void release_waiting(struct decider *d)
 {
     for (int i = 0; i < d->n_handlers; i++) {
@@ -147,7 +147,7 @@ static void drop_ended(struct decider *d, struct claim *const *list)
 static void presence(struct decider *d, const struct event *e, int64_t now_ms)
 {
     if (!e->up) {
-        /* told again with another reason: it is absent since the first */
+        /* it may be told twice: the first time counts */
         d->absent_since_ms = d->present ? e->since_ms : d->absent_since_ms;
         d->present = false;
         return;
@@ -156,7 +156,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
     if (!e->renewed) {
         return;
     }
-    /* under the old id the cleaner has given our tasks to others: whatever we hold is not ours */
+    /* the cleaner has requeued the tasks of the old worker id: no claim is ours any more */
     slots_lose_all(d, now_ms);
     for (int i = 0; i < d->n_handlers; i++) {
         while (d->handlers[i].waiting) {
@@ -187,7 +187,7 @@ static void broker(struct decider *d, const struct event *e)
     d->polling.at_once = d->polling.at_once || !e->up;
 }
 
-/* Their tasks are given back, if they are ours still. */
+/* Stop all children; their tasks are released, if they are ours still. */
 static void frozen(struct decider *d, int64_t now_ms)
 {
     if (!slots_all_empty(d)) {
@@ -258,7 +258,7 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     }
 }
 
-/* How many ids RabbitMQ may have on the way to us. */
+/* How many unacked ids RabbitMQ may send. */
 static int wanted_prefetch(struct decider *d, int64_t now_ms)
 {
     if (!round_may_claim(d)) {
@@ -271,7 +271,7 @@ static int wanted_prefetch(struct decider *d, int64_t now_ms)
     } else if (now_ms - d->full_since_ms >= FULL_FOR_MS) {
         return 0;
     }
-    /* a change makes the consumers begin again: tasks near the border must not flip it each time */
+    /* a change restarts the consumers, so the limit to leave fast mode is twice that to enter it */
     int64_t fast_us = d->prefetch == PREFETCH_FAST ? 2 * FAST_US : FAST_US;
     return d->ewma_us < fast_us         ? PREFETCH_FAST
            : d->n_slots < PREFETCH_FAST ? d->n_slots
@@ -294,8 +294,8 @@ static void decide_prefetch(struct decider *d, int64_t now_ms)
     if (wanted == d->prefetch) {
         return;
     }
-    /* what was delivered stays until a new epoch says that it comes again: the consumer may see
-     * only the last of several words, and then its channel lives on */
+    /* keep what was delivered until a new epoch says that it is delivered again: the consumer may
+     * miss all but the last of several changes, and then its channel stays open */
     d->prefetch = wanted;
     actions_add(&d->actions, ACTION_PREFETCH)->n = wanted;
 }
@@ -310,7 +310,7 @@ static void decide_stop(struct decider *d, int64_t now_ms)
     }
     bool told_all = d->n_held == 0 && !d->rounds.in_flight && !d->rounds.need_own;
     bool must_not_tell = d->stop_level > 1 && !d->present;
-    /* without the database nobody can be told; the cleaner recovers what we leave */
+    /* without the database outcomes cannot be told; the cleaner recovers these tasks */
     bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
     if (((told_all || must_not_tell) && slots_all_empty(d)) || given_up) {
         (void)actions_add(&d->actions, ACTION_EXIT);
@@ -322,7 +322,7 @@ static void decide_absence(struct decider *d, int64_t now_ms)
     if (!d->present && d->n_given > 0 && now_ms - d->absent_since_ms >= PRESENCE_GRACE_MS) {
         size_t before = d->actions.n;
         slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
-        if (d->actions.n > before) { /* told once: while there are actions, we are asked again */
+        if (d->actions.n > before) { /* log it once */
             actions_note(&d->actions, NOTE_STOPPING_CHILDREN, 0,
                          "without PostgreSQL for %d ms, others may start our tasks",
                          PRESENCE_GRACE_MS);
@@ -330,7 +330,7 @@ static void decide_absence(struct decider *d, int64_t now_ms)
     }
 }
 
-/* When to look at something again that may be overdue, and for whose end we only wait. */
+/* When to look again at something that may be overdue already. */
 static int64_t then_or_soon(int64_t then_ms, int64_t now_ms)
 {
     return then_ms > now_ms ? then_ms : now_ms + 100;

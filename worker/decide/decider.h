@@ -6,8 +6,8 @@
  *   due_ms = decider_decide(d, now_ms);        d->actions.items[0 .. n) are to be done, in order
  *   ... wait for an event, but no longer than until due_ms ...
  *
- * One round with the database is in flight at a time: all that is due goes into it, and while it
- * runs, more gathers. So batches size themselves: one task when idle, hundreds when busy. */
+ * One round with the database is in flight at a time. All that is due goes into it, and while it
+ * runs, more becomes due. So batches size themselves: one task when idle, hundreds when busy. */
 #ifndef TENON_WORKER_DECIDE_DECIDER_H
 #define TENON_WORKER_DECIDE_DECIDER_H
 
@@ -15,8 +15,8 @@
 #include "worker/decide/state.h"
 
 enum {
-    PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
-    FAST_US = 10000,           /* tasks that take less are fast: hold many wake-ups at a time */
+    PRESENCE_GRACE_MS = 20000, /* after this long without PostgreSQL all children are stopped */
+    FAST_US = 10000,           /* with tasks that take less, many wake-ups are held at a time */
 };
 
 /* `kinds[i]` names the kinds of handler i, separated by commas; borrowed for the decider's life. */
@@ -25,9 +25,9 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
                             int64_t now_ms);
 void decider_free(struct decider *d);
 
-/* The children of this handler get up to `chunk_size` tasks together, 1..CHUNK_MAX, 0 = one by
- * one; and their next ones once all of those have ended. For the others the oldest waits so long,
- * 0..CHUNK_WAIT_MAX_MS. */
+/* A child of this handler gets up to `chunk_size` tasks together, 1..CHUNK_MAX, and its next ones
+ * once all of those have ended; 0 = one by one. The oldest task waits up to `chunk_wait_ms`,
+ * 0..CHUNK_WAIT_MAX_MS, for the others. */
 void decider_chunks(struct decider *d, int handler, int chunk_size, int64_t chunk_wait_ms);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);

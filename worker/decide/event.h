@@ -5,22 +5,22 @@
 #include "worker/decide/claim.h"
 
 enum event_type {
-    EVENT_WAKEUPS,      /* epoch, ids, n, last_tag */
-    EVENT_BROKER,       /* up, epoch */
-    EVENT_PRESENCE,     /* up, renewed: under a new worker id, so that all claims are lost;
-                              down: since_ms */
+    EVENT_WAKEUPS,      /* epoch, ids, n, last_tag: RabbitMQ delivered these ids */
+    EVENT_BROKER,       /* up, epoch: the channel has opened or closed */
+    EVENT_PRESENCE,     /* up, renewed: with a new worker id, so that all claims are lost; or down,
+                           since_ms: the lock is not known to be held since then */
     EVENT_ROUND_DONE,   /* the round in flight has committed */
     EVENT_ROUND_FAILED, /* failure, text */
-    EVENT_CHILD_READY,  /* slot, room, hears_stop; again, when it takes more or fewer at once */
+    EVENT_CHILD_READY,  /* slot, room, hears_stop: its hello; again when its room changes */
     EVENT_REPLY, /* slot, id, outcome, reply, error, signal (taken over), error_class, delay_ms */
-    EVENT_PROGRESS, /* slot, id, progress (taken over; "" = it is refused), extend_ms (-1 = so) */
-    EVENT_STEP,     /* slot, id, name, step (taken over; "" = PostgreSQL is to refuse it) */
+    EVENT_PROGRESS, /* slot, id, progress (taken over; "" = refused), extend_ms (-1 = refused) */
+    EVENT_STEP,     /* slot, id, name, step (taken over; "" = for PostgreSQL to refuse) */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
-    EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
+    EVENT_CHILD_GONE,        /* slot, text: how it ended, and the end of its stderr; failed_start,
                                 exited_well */
     EVENT_PAUSED,            /* ids, n: the numbers of the kinds that are paused from now on */
-    EVENT_POLL,              /* a task of ours may be ready, and no wake-up says so: poll */
+    EVENT_POLL,              /* a task may be ready without a wake-up: poll */
     EVENT_FROZEN,            /* the main loop did not move for so long that its guard may have
                                 killed its children */
     EVENT_STOP,              /* SIGTERM; the second stops at once */

@@ -4,16 +4,10 @@
 #include "worker/decide/start.h"
 #include "worker/decide/state.h"
 
-#include <utlist.h>
-
-/* The deadline counts from here; whether the claim is still ours is asked from when we last
- * knew. */
+/* The deadline counts from now; the next verification from the last one. */
 static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[c->handler];
-    DL_DELETE(h->waiting, c);
-    h->n_waiting--;
-    d->n_waiting--;
     c->verify_ms = c->begun_ms + VERIFY_EVERY_MS;
     c->since_ms = d->slots[slot].used_ms = h->used_ms = now_ms;
     c->deadline_ms = now_ms + c->timeout_ms;
@@ -78,9 +72,10 @@ static bool is_idle(const struct decider *d, const struct slot *s)
            !d->handlers[s->handler].waiting;
 }
 
-/* May this child be closed for a waiting task of handler `other`? If that has no child, at once;
- * and a busy one once the task has waited for long, so that no handler keeps all the slots for
- * ever. If it has one, only a child that is idle for long: to start one costs more than tasks. */
+/* May this child be closed to make room for one of handler `other`? If that has no child: an idle
+ * one at once, and a busy one after YIELD_AFTER_MS, so that no handler keeps all slots for ever. If
+ * it has a child: one that was idle for YIELD_AFTER_MS, because starting a child costs more than a
+ * task. */
 static bool may_yield(const struct decider *d, const struct slot *s, int other, int64_t now_ms)
 {
     bool childless = !has_child(d, other);
@@ -90,7 +85,7 @@ static bool may_yield(const struct decider *d, const struct slot *s, int other, 
            ((is_idle(d, s) && (childless || long_idle)) || (childless && late));
 }
 
-/* Close a pool child of another handler, the least busy one; one for each waiting task at most. */
+/* Close the least busy pool child of another handler; no more children than tasks wait. */
 static void yield_slot(struct decider *d, int handler, int64_t now_ms)
 {
     const struct decider_handler *h = &d->handlers[handler];
@@ -110,9 +105,9 @@ static void yield_slot(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
-/* Until when are all empty slots kept from a further child of this handler, for others that had
- * tasks a moment ago and have no child? Tasks of several kinds that take turns would end and start
- * children all the time. 0 = they are not */
+/* Until when the empty slots are kept for other handlers, which had tasks a moment ago and have no
+ * child; 0 = they are not. Else handlers whose tasks take turns would end and start children all
+ * the time. */
 static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
 {
     int n = 0;
@@ -130,8 +125,8 @@ static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
     return n <= 0 && until_ms < INT64_MAX && has_child(d, handler) ? until_ms : 0;
 }
 
-/* Those that go next may have been cancelled since the round began that said they were ours:
- * another one asks. */
+/* Were the tasks that go next verified too long ago? They may have been cancelled: a round verifies
+ * them first. */
 static bool are_stale(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
 {
     int n = h->chunk_size > 0 ? h->chunk_size : 1;
@@ -142,14 +137,14 @@ static bool are_stale(const struct decider *d, const struct decider_handler *h, 
     return stale;
 }
 
-/* Tasks that are given together wait for each other, unless no more can be claimed. */
+/* Tasks that are given together wait until they are enough, unless no more can be claimed. */
 int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h)
 {
     bool all = h->n_waiting >= h->chunk_size || h->payload_bytes >= held_bytes_share(d);
     return h->waiting->since_ms + (all ? 0 : h->chunk_wait_ms);
 }
 
-/* One task, or as many as its children take together. */
+/* Give one task, or as many as the child takes together. */
 static void give_next(struct decider *d, int slot, struct decider_handler *h, int64_t now_ms)
 {
     struct action *a = actions_add(&d->actions, ACTION_GIVE);
@@ -163,7 +158,7 @@ static void give_next(struct decider *d, int slot, struct decider_handler *h, in
     } while (h->waiting && a->n < h->chunk_size && bytes < CHUNK_BYTES_MAX);
 }
 
-/* ret: it may need further children */
+/* ret: are further children needed, if tasks wait? */
 static bool give_pool(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
@@ -198,8 +193,8 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
-/* A task that waited so long was frozen, with this process or its machine: it may be another
- * worker's by now, or cancelled. To release it changes nothing then; to start it would. */
+/* A task waits this long only if this process or its machine was frozen: it may be another worker's
+ * by now, or cancelled. Releasing it is safe then; starting it is not. */
 static void release_old(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
@@ -213,7 +208,7 @@ static int64_t late_ms(const struct decider_handler *h, const struct claim *c)
     return c->since_ms + h->chunk_wait_ms + WAITING_MAX_MS;
 }
 
-/* The first of the waiting tasks that the children which start now have no room for. NULL: none. */
+/* The first waiting task that has no room in the children that are starting; NULL = none. */
 static struct claim *first_without_room(const struct decider_handler *h)
 {
     struct claim *c = h->waiting;
@@ -223,7 +218,7 @@ static struct claim *first_without_room(const struct decider_handler *h)
     return c;
 }
 
-/* Tasks that found no child are released, so that another worker can have them. */
+/* Release tasks that found no child in time: another worker may have one. */
 static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
@@ -237,7 +232,7 @@ static void release_late(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
-/* The handler whose first task has waited longest is served first. */
+/* The handler whose first task has waited longest goes first. */
 static int longest_waiting(const struct decider *d)
 {
     int first = 0;
@@ -268,7 +263,7 @@ void give_decide(struct decider *d, int64_t now_ms)
     }
 }
 
-/* When has another handler's child been idle for long enough to make room? */
+/* When another handler's child will have been idle for long enough to be closed. */
 static int64_t idle_due(const struct decider *d, int handler, int64_t now_ms)
 {
     int64_t due = INT64_MAX;

@@ -8,12 +8,11 @@
 struct decider;
 struct decider_handler;
 
-/* Waiting claims go to children, and children are started for them. */
+/* Give waiting tasks to children, and start children for them. */
 void give_decide(struct decider *d, int64_t now_ms);
 int64_t give_due(const struct decider *d, int64_t now_ms);
 
-/* From when on the waiting tasks of a handler, of which there is one at least, may be given; is
- * there a child for them now? */
+/* When the waiting tasks of a handler may be given (there must be one); has it a child for them? */
 int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h);
 bool give_has_child(const struct decider *d, int handler);
 

@@ -28,8 +28,7 @@ void held_list_ended(struct decider *d, struct claim *c, bool first)
     }
 }
 
-/* Take a claim out of the list it is in. */
-static void unlist(struct decider *d, struct claim *c)
+void held_unlist(struct decider *d, struct claim *c)
 {
     switch (c->state) {
     case CLAIM_WAITING:
@@ -66,7 +65,7 @@ void held_wait(struct decider *d, struct claim *c, int64_t now_ms)
 
 void held_end(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error)
 {
-    unlist(d, c);
+    held_unlist(d, c);
     c->outcome = outcome;
     if (error) {
         free(c->error);
@@ -82,7 +81,7 @@ void held_end(struct decider *d, struct claim *c, enum claim_outcome outcome, ch
 
 void held_drop(struct decider *d, struct claim *c)
 {
-    unlist(d, c);
+    held_unlist(d, c);
     writes_forget(d, c);
     if (c->hashed) {
         HASH_DEL(d->held, c);
@@ -102,7 +101,7 @@ void held_doubt(struct decider *d, struct claim *c)
         held_drop(d, c);
         return;
     }
-    unlist(d, c);
+    held_unlist(d, c);
     c->state = CLAIM_DOUBTFUL;
     DL_APPEND(d->doubtful, c);
 }

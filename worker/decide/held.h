@@ -9,6 +9,9 @@ struct decider;
 
 struct claim *held_find(const struct decider *d, int64_t id); /* NULL = it is not held */
 
+/* Take a claim out of its list. Its state is for the caller to set. */
+void held_unlist(struct decider *d, struct claim *c);
+
 /* The claim waits for a child. */
 void held_wait(struct decider *d, struct claim *c, int64_t now_ms);
 

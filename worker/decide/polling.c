@@ -1,6 +1,6 @@
 #include "worker/decide/polling.h"
 
-/* 2 s, 4 s, 2 s, 8 s, 2 s, 4 s, 2 s, 16 s ...: what lies far back is rarely read again. */
+/* 2 s, 4 s, 2 s, 8 s, 2 s, 4 s, 2 s, 16 s ...: rows far back are read again rarely. */
 static int64_t next_reach_ms(struct polling *p)
 {
     p->short_sweep = p->short_sweep % SWEEP_REACHES + 1;
@@ -8,7 +8,7 @@ static int64_t next_reach_ms(struct polling *p)
     return (int64_t)SWEEP_REACH_MS * lowest_bit;
 }
 
-/* When to do what was told. */
+/* When to poll because it was told to. */
 static int64_t told_due(const struct polling *p)
 {
     return p->at_once ? throttle_due(&p->told) : INT64_MAX;
@@ -63,9 +63,9 @@ static int64_t between(int64_t least, int64_t n, int64_t most)
     return n < least ? least : n > most ? most : n;
 }
 
-/* It takes no more than a twentieth of the time, and from the head a three-hundredth (but for the
- * most that it may rest), so that deleted rows, which a held snapshot keeps in the index, do not
- * take it all. */
+/* Sweeps take a twentieth of the time at most, and those of all that is ready a three-hundredth
+ * (more if that would exceed the longest rest). So deleted rows, which a held snapshot keeps in the
+ * index, do not take all the time. */
 static int64_t sweep_rest_ms(struct polling *p, int64_t now_ms)
 {
     if (p->reach_ms < 0) {

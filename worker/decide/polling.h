@@ -10,26 +10,33 @@
 
 enum {
     POLL_ROWS_MAX = 10000, /* that one poll reads */
-    POLL_EVERY_MS = 1000,  /* when nothing else calls for a poll */
+    POLL_EVERY_MS = 1000,  /* when there is no other reason to poll */
     POLL_JITTER_MS = 250,
-    POLL_PAUSE_MS = 50, /* after a poll that read so many rows and did not fill up */
+    POLL_PAUSE_MS = 50, /* after a poll that read POLL_ROWS_MAX rows and claimed less than it may */
     SWEEP_EVERY_MS = 1000,
-    SWEEP_SHARE = 20, /* after a sweep, none begins for so many times as long as it took, */
-    SWEEP_REST_MAX_MS = 10000, /* but for no longer than this */
-    SWEEP_FULL_SHARE = 300,    /* likewise after one from the head; until then sweeps read */
+    SWEEP_SHARE = 20,          /* the rest after a sweep is 20 times as long as it took, */
+    SWEEP_REST_MAX_MS = 10000, /* up to this */
+    SWEEP_FULL_SHARE = 300,    /* the same between sweeps of all that is ready */
     SWEEP_FULL_REST_MAX_MS = 60000,
-    SWEEP_REACH_MS = 2000, /* only what was due so long ago, every second one twice that, */
-    SWEEP_REACHES = 32,    /* every fourth four times that, and so on up to so many times (64 s) */
-    POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
+    SWEEP_REACH_MS = 2000, /* the other sweeps read what became due in the last 2 s; every second */
+    SWEEP_REACHES = 32,    /* one in the last 4 s, every fourth in the last 8 s ... up to 64 s */
+    POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task of the lowest priority */
 };
 
-/* On from where the last poll ended; anew from the head of the index; on from where that has got
- * to, from the highest priority down, or from the lowest up. */
-enum poll_way { POLL_ON, POLL_SWEEP, POLL_SWEEP_ON, POLL_LOWEST };
+enum poll_way {
+    POLL_ON,       /* from where the last poll ended */
+    POLL_SWEEP,    /* from the head of the index */
+    POLL_SWEEP_ON, /* from where the sweep has got to */
+    POLL_LOWEST,   /* from the lowest priority up */
+};
 
-/* It has read all that is ready now; or there may be more: it has claimed as much as it may, or
- * left something out, before or behind where polls go on; or it has read POLL_ROWS_MAX rows. */
-enum poll_end { POLL_ALL, POLL_FULL_BEFORE, POLL_FULL, POLL_BOUNDED };
+/* What a poll has read. FULL: it claimed as many tasks as it may, or left some out. */
+enum poll_end {
+    POLL_ALL,         /* all that is ready */
+    POLL_FULL_BEFORE, /* there may be more, before the place where polls go on */
+    POLL_FULL,        /* there may be more behind that */
+    POLL_BOUNDED,     /* POLL_ROWS_MAX rows; there may be more */
+};
 
 enum sweep {
     SWEEP_OVER,
@@ -39,42 +46,41 @@ enum sweep {
 
 struct polling {
     int64_t next_ms, next_sweep_ms, next_full_ms, next_lowest_ms;
-    bool at_once; /* told to, also while a poll is in flight: that may have begun too early */
-    struct throttle told; /* polls because of that which found nothing */
-    bool is_told;         /* the last one of POLL_ON was because of that */
-    bool backlog;         /* the last poll came back full */
+    bool at_once; /* it was told to poll; again if a poll is in flight, which may be too early */
+    struct throttle told; /* against too many such polls that find nothing */
+    bool is_told;         /* the last POLL_ON was such a poll */
+    bool backlog;         /* the last poll was full */
     enum sweep sweep;
-    int64_t reach_ms; /* it reads what was due so long before it began; -1 = all, from the head */
+    int64_t reach_ms; /* the sweep reads what became due in that time before it; -1 = all */
     int64_t sweep_begun_ms;
-    unsigned short_sweep;  /* which one of SWEEP_REACHES that do not come from the head */
-    int64_t sweep_took_ms; /* its polls, together */
-    bool sweep_found;      /* something is left, or may be */
-    bool sweep_again;      /* one that began before now is not enough */
-    unsigned turn;         /* rotates the queues */
+    unsigned short_sweep;  /* 1..SWEEP_REACHES, counts the sweeps that do not read all */
+    int64_t sweep_took_ms; /* its polls together */
+    bool sweep_found;      /* it found tasks, or left some out */
+    bool sweep_again;      /* another one must follow it at once */
+    unsigned turn;         /* rotates the queues, so that each is first in turn */
 };
 
-/* Which poll is due? It goes into the next round; one of POLL_LOWEST is for one task. In a backlog
- * the polls decide what comes next, not the order of messages. */
+/* Is a poll due, and which? It goes into the next round; POLL_LOWEST claims one task only. */
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);
 
-/* A sweep from the head is due. */
+/* A sweep of all that is ready is due. */
 void polling_sweep_now(struct polling *p, int64_t now_ms);
 
-/* Polls passed over what may be claimed from now on: sweep at once, from the head. */
+/* Tasks that polls passed over may be claimed from now on: sweep all, at once. */
 void polling_sweep(struct polling *p, int64_t now_ms);
 
-/* A task is ready again, and lies before where the polls go on: the next sweep from the head does
- * not wait longer than short ones do. */
+/* A task was requeued and is ready, before the place where polls go on: the next sweep of all comes
+ * within SWEEP_REST_MAX_MS. */
 void polling_given_back(struct polling *p, int64_t now_ms);
 
-/* Its round has ended. `found`: a task, or not all kinds were asked for. */
+/* The round with the poll has committed. `found`: it found a task, or left out kinds. */
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,
                  int64_t took_ms, int64_t jitter_ms, int64_t now_ms);
 
-/* What a poll of a sweep reads that begins now: what was due so long ago; -1 = all. */
+/* How far back a poll of the sweep reads if it begins now; -1 = all. */
 int64_t polling_reach_ms(const struct polling *p, int64_t now_ms);
 
-/* When the next one is due, when there is room. */
+/* When the next poll is due, if there is room for tasks. */
 int64_t polling_due(const struct polling *p);
 
 #endif

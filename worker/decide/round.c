@@ -54,8 +54,8 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
                  c->error ? ": " : "", c->error ? c->error : "");
 }
 
-/* What was missed is another's, or locked by somebody who may take his time: it is asked for after
- * a pause, or outcomes and questions would chase each other as fast as the database can. */
+/* When an outcome was missed, the task has another claim by now, or its row is locked. A round asks
+ * which, after a pause: else outcome and question would alternate as fast as the database can. */
 static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
 {
     size_t n_missed = 0;
@@ -86,7 +86,7 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
             polling_given_back(&d->polling, now_ms);
         }
     }
-    /* what was only missed says nothing about the value that failed the round before */
+    /* a round that only missed does not show that the bad value is gone */
     if (x->n_finish + x->n_requeue > n_missed) {
         d->rounds.outcomes_max = slow_grow(d->rounds.outcomes_max, ROUND_OUTCOMES_MAX);
     }
@@ -122,7 +122,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         return;
     }
     if (verdict == VERDICT_MINE) {
-        /* its row was locked, or the round did not commit: tell the outcome again */
+        /* its row was locked, or the round did not commit: the outcome goes again */
         d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
         held_end(d, c, c->outcome, NULL);
         return;
@@ -133,14 +133,13 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         d->count_lost++;
         tally_ended(d, c, TALLY_LOST);
     } else {
-        d->count_done++; /* by the handler itself, or our answer was lost */
+        d->count_done++; /* the handler finished it itself, or the round's answer was lost */
         tally_ended(d, c, TALLY_DONE);
     }
     held_drop(d, c);
 }
 
-/* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it
- * left its child, or been released, while the round ran. */
+/* The claim that was asked about; NULL if it got its outcome while the round ran. */
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
     struct claim *c = held_find(d, x->verify[i].id);
@@ -165,7 +164,7 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     struct claim *older = held_find(d, c->id);
     if (older) {
-        /* somebody took it from us and requeued it: see first that the older claim is lost */
+        /* the older claim was taken from us, and the task requeued: first verify the older one */
         older->verify_ms = d->attention_ms = now_ms;
         c->outcome = OUTCOME_RELEASED;
         c->delay_ms = VERIFY_EVERY_MS;
@@ -173,7 +172,7 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
         HASH_ADD(hh, d->held, id, sizeof c->id, c);
         c->hashed = c->hh.tbl != NULL;
         d->actions.no_memory = d->actions.no_memory ||
-                               !c->hashed; /* ends the worker; the cleaner takes over */
+                               !c->hashed; /* the worker ends, and the cleaner recovers it */
     }
     d->n_held++;
     if (c->handler >= 0) {
@@ -192,7 +191,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids that were asked for and not claimed are asked again later. */
+/* Ids that were not claimed are asked for once more, later. */
 static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
 {
     if (x->n_poll > 0 || x->n_claimed == x->n_ids) {
@@ -230,7 +229,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     take_missed(d, x, now_ms);
     for (size_t i = 0; i < x->n_claimed; i++) {
-        if (d->rounds.stale) { /* claimed by a worker that is declared dead */
+        if (d->rounds.stale) { /* claimed with the old worker id, which was declared dead */
             claim_free(x->claimed[i]);
         } else {
             tally_started(d, x->claimed[i]);
@@ -242,7 +241,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-/* What is ours in the database and unknown here was claimed by a round whose answer was lost. */
+/* A claim that is ours in the database and unknown here is from a round whose answer was lost. */
 static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
@@ -260,7 +259,7 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
     d->rounds.need_own = false;
 }
 
-/* What has failed by itself stays as it is; all else waited for the server only, which works. */
+/* Parts that failed stay so until they commit. All others waited for the server only: it works. */
 static void take_success(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
@@ -288,7 +287,7 @@ void round_done(struct decider *d, int64_t now_ms)
     d->rounds.took_ms[1] = d->rounds.took_ms[0];
     d->rounds.took_ms[0] = now_ms - d->rounds.begun_ms;
     take_success(d, x, now_ms);
-    if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
+    if (x->own) { /* first: tasks that this round ended were ours when it asked, and are held yet */
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);
@@ -354,14 +353,14 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
         struct claim *c = claims[i];
         if (unknown) {
             held_doubt(d, c);
-        } else { /* not before all others, if it is refused for ever, or slow */
+        } else { /* before all others, but not if it may fail again: refused, or slow */
             held_list_ended(d, c, !c->refused && c->slow == 0);
         }
     }
 }
 
-/* The one outcome that the database cannot store: a result with \u0000 for instance. The task is
- * done all the same, and a note stands for its result; the texts in it are then our own. */
+/* An outcome that the database cannot store, with \u0000 in its result for instance. The task has
+ * ended all the same, and a note replaces the result or error. */
 void round_refuse(struct claim *c, const char *text)
 {
     char note[512];
@@ -375,8 +374,8 @@ void round_refuse(struct claim *c, const char *text)
     c->refused = true;
 }
 
-/* One outcome of the round is bad: the next one has half as many, until the bad one is alone, and a
- * note replaces its text. False: it need not be an outcome, so this changes nothing. */
+/* One value of the round is bad. If it must be an outcome, the next round has half as many, until
+ * the bad one is alone and a note replaces its text. False: it need not be an outcome. */
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
@@ -401,9 +400,9 @@ static void pause_part(struct decider *d, struct part *part, int64_t now_ms)
     part->pause_ms = sooner(2 * part->pause_ms, RETRY_MAX_MS);
 }
 
-/* What went together goes again at once, apart. A part that failed by itself pauses; all parts do
- * when the server is away. Where outcomes met a lock, most likely, the other form of finish passes
- * over it, at once. */
+/* Parts that failed together go again at once, apart. A part that failed by itself pauses; without
+ * the server all parts pause. Outcomes that met a lock, most likely, go again at once, with the
+ * form of the statement that passes over locked rows. */
 static void pause_parts(struct decider *d, enum round_failure failure, int64_t now_ms)
 {
     const struct round *x = &d->round;
@@ -445,7 +444,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     }
     d->rounds.need_own = !d->rounds.stale && (d->rounds.need_own || unknown || x->own);
     if (d->rounds.need_own) {
-        /* the old session may be at work yet, and commit claims after the first answer */
+        /* the old session may still be at work, and commit claims after the first answer */
         d->rounds.own_again_ms = now_ms + OWN_AGAIN_MS;
     }
     d->rounds.doubtful_ms = now_ms;
@@ -459,7 +458,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
             held_doubt(d, c);
         }
     }
-    /* what it asked for, and what it claimed and was rolled back, a sweep finds */
+    /* a sweep finds the tasks that it asked for or had claimed */
     if (x->n_ids > 0 || x->n_poll > 0) {
         polling_sweep_now(&d->polling, now_ms);
     }

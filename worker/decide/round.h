@@ -1,5 +1,5 @@
-/* The round with the database, and what its answer means. round_plan.h says what goes into the next
- * one. */
+/* A round: one transaction with the database, and what its answer means. round_plan.h: what goes
+ * into the next one. */
 #ifndef TENON_WORKER_DECIDE_ROUND_H
 #define TENON_WORKER_DECIDE_ROUND_H
 
@@ -13,20 +13,19 @@ struct decider;
 enum {
     HANDLERS_MAX = 256,
     ROUND_OUTCOMES_MAX = 2048,
-    ROUND_REPLY_BYTES_MAX = 64 << 20, /* but for the last one's */
+    ROUND_REPLY_BYTES_MAX = 64 << 20, /* results of one round, without the last one's */
     ROUND_CLAIMS_MAX = 2048,
     ROUND_VERIFY_MAX = 1024,
-    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim or poll, but for the last one's */
-    HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
+    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim or poll, without the last one's */
+    HELD_BYTES_MAX = 64 << 20,  /* payloads, and as much again of results, of all handlers */
     CHORES_RETRY_MS = 1000,
-    UNLOCKED_FOR_MS = 10000, /* after a lock was met: wait for none of the next */
-    OWN_AGAIN_MS = 30000,    /* a session we lost may still commit: its statement_timeout is 15 s */
-    RETRY_MIN_MS = 50,       /* after a round that failed, twice as long each time, with jitter */
+    UNLOCKED_FOR_MS = 10000, /* for this long after a lock, outcomes wait for no other lock */
+    OWN_AGAIN_MS = 30000,    /* a lost session may still commit: its statement_timeout is 15 s */
+    RETRY_MIN_MS = 50,       /* pause after a failure; doubled each time, with jitter */
     RETRY_MAX_MS = 5000,
 };
 
-/* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
- * while it is in flight. */
+/* The answer for an outcome that is not done, and for a claim that is verified. */
 enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_BLOCKED, REQUEUE_DEAD };
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED, VERDICT_CANCELLED };
 
@@ -40,26 +39,27 @@ enum round_part {
     ROUND_PARTS
 };
 
+/* What one round asks, and the answer. Lent to the round's thread while it is in flight. */
 struct round {
     bool has[ROUND_PARTS];
-    bool own;        /* first ask what is ours: the outcome of the last round is not known */
-    bool unlocked;   /* use the form of finish that leaves locked rows out */
+    bool own;        /* ask for all our claims: the outcome of the last round is not known */
+    bool unlocked;   /* use the form of finish that passes over locked rows */
     bool chores;     /* make partitions, read the settings */
-    bool leaves_out; /* `left_out` says what */
+    bool leaves_out; /* some kinds, see `left_out` */
     size_t n_progress, n_steps, n_finish, n_requeue, n_verify, n_ids;
     size_t writes_bytes; /* of the lines of its steps and progress */
-    int n_poll;          /* 0 = no poll; where there is one, there are no ids */
+    int n_poll;          /* tasks that a poll may claim; 0 = no poll; with one there are no ids */
     int64_t limit_ms;    /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
-    int64_t reach_ms;     /* a sweep reads only what was due so long ago; -1 = all */
-    unsigned turn;        /* rotates the queues, so that each comes first in its turn */
+    int64_t reach_ms;     /* a sweep reads only what became due in that time; -1 = all */
+    unsigned turn;        /* rotates the queues, so that each is first in turn */
     enum alone_ask alone; /* with ALONE_ASK_CLAIM there are no ids, and no poll */
     bool has_turn;        /* the answer to ALONE_ASK_TURN */
 
-    /* how the poll ended, and how much came back */
+    /* the answer's first part: how the poll ended, and how much came back */
     enum poll_end end;
     size_t n_claimed, n_owned;
-    struct claim **owned; /* after `own`; the decider takes them and the array */
+    struct claim **owned; /* after `own`; the decider takes over the array, too */
 
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
@@ -68,18 +68,18 @@ struct round {
     struct {
         int64_t id, key;
         int32_t claims;
-    } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
+    } verify[ROUND_VERIFY_MAX]; /* copies: a running task may end meanwhile */
     int64_t ids[ROUND_CLAIMS_MAX];
-    bool again[ROUND_CLAIMS_MAX]; /* of an id: it was asked for before */
-    bool left_out[HANDLERS_MAX];  /* handlers whose kinds must not be claimed */
-    const bool *paused;           /* kinds that must not, by their numbers */
+    bool again[ROUND_CLAIMS_MAX]; /* the id was asked for before */
+    bool left_out[HANDLERS_MAX];  /* by handler: claim none of its kinds */
+    const bool *paused;           /* by kind: claim none of it */
 
     /* the answer */
     bool finished[ROUND_OUTCOMES_MAX];
     enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
     enum verdict verdicts[ROUND_VERIFY_MAX];
     int64_t timeouts_ms[ROUND_VERIFY_MAX];   /* of those that are ours */
-    struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
+    struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them over */
 };
 
 /* How a part fares. */
@@ -92,22 +92,26 @@ struct part {
 /* The rounds of a worker: what is in flight, and when the next one may begin. */
 struct rounds {
     bool in_flight;
-    bool failing;               /* a failure was logged, and not yet that rounds work again */
-    bool stood;                 /* none has committed since one was too slow */
-    bool need_own;              /* the outcome of the last one is not known */
-    bool stale;                 /* the one in flight runs under a worker id that is given up */
+    bool stale;                 /* the one in flight has a worker id that is given up */
     int64_t begun_ms, ended_ms; /* the last one */
     int64_t took_ms[2];         /* the last two that committed */
-    int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
-    int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
-    size_t outcomes_max;        /* halved while one value is bad */
-    size_t writes_max;          /* of a round; fewer after one that was too slow */
+
+    /* after failures */
     struct part parts[ROUND_PARTS];
-    enum round_part last; /* while rounds go apart: the part that was looked at last */
-    int64_t doubtful_ms;  /* not before then are the doubtful asked for */
+    enum round_part last;      /* while rounds go apart: the part that was looked at last */
+    bool failing;              /* a failure was logged, and not yet that rounds work again */
+    bool stood;                /* no round has committed since one was too slow */
+    bool need_own;             /* the outcome of the last one is not known */
+    int64_t own_again_ms;      /* when to ask once more what is ours, see round_failed() */
+    int64_t unlocked_until_ms; /* an application holds locks: pass over such rows */
+    size_t outcomes_max;       /* of a round; halved while one value is bad */
+    size_t writes_max;         /* of a round; fewer after one that was too slow */
+
+    /* when to put these into a round */
+    int64_t doubtful_ms; /* questions about doubtful claims */
     int64_t next_chores_ms;
-    bool unwritten;      /* a running task has said progress */
-    int64_t progress_ms; /* not before then is it written */
+    bool unwritten;      /* a running task has said progress: */
+    int64_t progress_ms; /* this is when to write it */
 };
 
 #define RESULT_NOT_KEPT "tenon: the result was not kept"
@@ -116,14 +120,14 @@ enum { RESULT_NOTE_BYTES_MAX = 8192 };
 /* How many parts a round has. */
 int round_parts(const struct round *x);
 
-/* A note stands for the text of an outcome that the database cannot store, or not in time. */
+/* Replace the result or error that the database cannot store, or not in time, by a note. */
 void round_refuse(struct claim *c, const char *text);
 
 /* A reply whose result is this note; NULL when there is no memory. */
 char *round_result_note(const char *note);
 
-/* How long rounds take at the moment: the shorter of the last two, so that one in which this
- * process was frozen tells nothing. */
+/* How long rounds take at the moment: the shorter of the last two, in case this process was frozen
+ * during one. */
 int64_t round_usual_ms(const struct decider *d);
 
 void round_done(struct decider *d, int64_t now_ms);

@@ -16,8 +16,8 @@ bool round_may_claim(const struct decider *d)
     return d->stop_level == 0 && d->present && !d->rounds.need_own;
 }
 
-/* The free slots, and what will start within AHEAD_MS at the rate of the last moments. Not where
- * tasks are slow: what is claimed ahead is not overtaken by what is more urgent. */
+/* The free room, and the tasks that will start within AHEAD_MS at the current rate. Slow tasks are
+ * not claimed ahead, because a more urgent task cannot overtake a claimed one. */
 int round_capacity(const struct decider *d)
 {
     if (d->alone.state != ALONE_NOT) {
@@ -30,15 +30,15 @@ int round_capacity(const struct decider *d)
 
 /* --- outcomes --- */
 
-static struct claim *send_first(struct claim **list)
+static struct claim *send_first(struct decider *d, struct claim *const *list)
 {
     struct claim *c = *list;
-    DL_DELETE(*list, c);
+    held_unlist(d, c);
     c->state = CLAIM_IN_ROUND;
     return c;
 }
 
-/* The arrays' size is the bound, whatever the halving has come to. */
+/* outcomes_max grows by doubling, past the size of the arrays, which is the other bound. */
 static bool is_full(const struct decider *d, const struct round *x)
 {
     size_t n = x->n_finish + x->n_requeue;
@@ -51,7 +51,7 @@ static bool plan_finish(struct decider *d, struct round *x, int64_t now_ms)
     x->unlocked = now_ms < d->rounds.unlocked_until_ms;
     while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX &&
            slow_fits(x, d->to_finish)) {
-        struct claim *c = send_first(&d->to_finish);
+        struct claim *c = send_first(d, &d->to_finish);
         bytes += c->reply_bytes;
         x->finish[x->n_finish++] = c;
     }
@@ -68,7 +68,7 @@ static bool plan_requeue(struct decider *d, struct round *x, int64_t now_ms)
 {
     (void)now_ms;
     while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue)) {
-        x->requeue[x->n_requeue++] = send_first(&d->to_requeue);
+        x->requeue[x->n_requeue++] = send_first(d, &d->to_requeue);
     }
     return x->n_requeue > 0;
 }
@@ -81,8 +81,8 @@ static int64_t requeue_due(const struct decider *d, int64_t now_ms)
 
 /* --- which claims are ours --- */
 
-/* When are the claims of a handler that wait for a child to be asked about? Those that are given
- * together, right before that. The list is in order of claimed_ms. */
+/* When to verify the claims of a handler that wait for a child. Those that are given together are
+ * verified right before that. The list is in the order of claimed_ms. */
 static int64_t check_due(const struct decider *d, int handler)
 {
     const struct decider_handler *h = &d->handlers[handler];
@@ -111,7 +111,7 @@ static void add_verify(struct round *x, const struct claim *c)
     x->verify[x->n_verify++].claims = c->claims;
 }
 
-/* Claims that wait for a child: one that was cancelled meanwhile is not to start. */
+/* Claims that wait for a child: a task that was cancelled meanwhile must not start. */
 static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (int i = 0; i < d->n_handlers; i++) {
@@ -130,7 +130,7 @@ static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
     verify_waiting(d, x, now_ms);
     while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
-        add_verify(x, send_first(&d->doubtful));
+        add_verify(x, send_first(d, &d->doubtful));
     }
     if (now_ms < d->attention_ms) {
         return;
@@ -153,7 +153,7 @@ static bool plan_ask(struct decider *d, struct round *x, int64_t now_ms)
     return x->own || x->n_verify > 0;
 }
 
-/* Running tasks are asked about when they need attention, see slots_due(). */
+/* When running tasks are to be verified is part of slots_due(). */
 static int64_t ask_due(const struct decider *d, int64_t now_ms)
 {
     const struct rounds *r = &d->rounds;
@@ -173,7 +173,7 @@ static int64_t write_due(const struct decider *d, int64_t now_ms)
 
 /* --- claiming --- */
 
-/* Its tasks would wait: it backs off, or its first child has still to say hello. */
+/* Its tasks would wait for a child: it backs off, or its first child has not said hello. */
 static bool is_held_back(const struct decider *d, int handler, int64_t now_ms)
 {
     return now_ms < d->handlers[handler].backoff_until_ms || start_is_awaited(d, handler);
@@ -188,8 +188,8 @@ static bool any_is_held_back(const struct decider *d, int64_t now_ms)
     return any;
 }
 
-/* --until-empty: nothing is left here, so sweep to see whether anything is left at all. One that
- * must leave out the kinds of a handler that is held back could not tell. */
+/* With --until-empty and no task left here, a last sweep tells whether any is left at all. It must
+ * not leave out the kinds of a handler that is held back. */
 static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
 {
     return d->until_empty && d->n_held == 0 && d->polling.sweep == SWEEP_OVER &&
@@ -200,7 +200,7 @@ static bool is_left_out(const struct decider *d, int handler, int64_t now_ms)
 {
     const struct decider_handler *h = &d->handlers[handler];
     return is_held_back(d, handler, now_ms) || h->payload_bytes >= held_bytes_share(d) ||
-           (h->paused && !d->until_empty); /* which must poll to see that nothing is left */
+           (h->paused && !d->until_empty); /* with that, polls must go on until nothing is left */
 }
 
 static bool is_paused(const struct decider *d, const struct decider_handler *h)
@@ -213,8 +213,8 @@ static bool is_paused(const struct decider *d, const struct decider_handler *h)
     return true;
 }
 
-/* What was told while a round was in flight holds for the next. A sweep finds what is resumed, as
- * polls passed over it. */
+/* Pauses that were told while a round was in flight hold for the next one. Polls passed over tasks
+ * of a kind that is resumed; a sweep finds them. */
 static void take_pauses(struct decider *d, int64_t now_ms)
 {
     bool resumed = false;
@@ -231,7 +231,8 @@ static void take_pauses(struct decider *d, int64_t now_ms)
     }
 }
 
-/* When one may be claimed again, a sweep finds what polls passed over meanwhile. */
+/* Polls passed over tasks of a handler that was left out; when it is not any more, a sweep finds
+ * them. */
 bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
 {
     bool any = false;
@@ -248,7 +249,7 @@ bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
     return any;
 }
 
-/* Which tasks to claim: what a poll finds, when one is due, or those whose wake-ups came. */
+/* Claim what a poll finds, if one is due; else the tasks whose wake-ups came. */
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     int room = round_capacity(d);
@@ -278,13 +279,13 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-/* Those that ended, and whose end the database does not know yet. */
+/* How many tasks have an outcome that the database does not know yet. */
 static int untold(const struct decider *d)
 {
     return d->n_held - d->n_waiting - d->n_given;
 }
 
-/* Stop claiming while too many outcomes cannot be told: if this worker died, those tasks would run
+/* Stop claiming while too many outcomes are unreported: if this worker died, those tasks would run
  * again. */
 static bool may_claim_now(const struct decider *d)
 {
@@ -293,8 +294,8 @@ static bool may_claim_now(const struct decider *d)
     return round_may_claim(d) && !(failed && untold(d) >= UNTOLD_MAX);
 }
 
-/* After one that failed, a claim or poll keeps the outcomes of running tasks waiting for a moment
- * only; when none runs, it gets the time it needs. */
+/* After a claim or poll that failed, the next one has a short time limit while tasks run, because
+ * their outcomes wait for it. */
 static bool plan_claim(struct decider *d, struct round *x, int64_t now_ms)
 {
     const struct part *claim = &d->rounds.parts[PART_CLAIM];
@@ -310,8 +311,8 @@ static bool plan_claim(struct decider *d, struct round *x, int64_t now_ms)
     return x->n_ids > 0 || x->n_poll > 0 || x->chores || x->alone != ALONE_ASK_NOTHING;
 }
 
-/* When is there something to claim? A handler that holds too much may claim again after an outcome,
- * which makes a round of its own; one that waits for a child, after its hello. */
+/* When is there something to claim? Not for a handler that holds too many bytes, or waits for its
+ * first child: an outcome or a hello will change that. */
 static int64_t claims_due(const struct decider *d, int64_t now_ms)
 {
     int64_t back_ms = INT64_MAX;
@@ -339,8 +340,8 @@ static int64_t claim_due(const struct decider *d, int64_t now_ms)
 
 /* --- a round --- */
 
-/* `plan` puts what is due into a round; ret: is there anything? `due` is when there will be;
- * INT64_MAX = not as things are. */
+/* `plan` puts what is due into the round; false: nothing is. `due` says when something will be;
+ * INT64_MAX = there is nothing. */
 static const struct {
     bool (*plan)(struct decider *d, struct round *x, int64_t now_ms);
     int64_t (*due)(const struct decider *d, int64_t now_ms);
@@ -350,7 +351,7 @@ static const struct {
     [PART_CLAIM] = {plan_claim, claim_due},
 };
 
-/* Where it is not known what the last round did, the next one only asks. */
+/* If it is not known what the last round did, the next one only asks. */
 static bool part_may_go(const struct rounds *r, enum round_part part, int64_t now_ms)
 {
     return now_ms >= r->parts[part].retry_ms && (part == PART_ASK || !r->need_own);
@@ -365,8 +366,8 @@ bool round_goes_apart(const struct decider *d, int64_t now_ms)
     return apart;
 }
 
-/* Together: all parts, from the first to the last. Apart: the next one in turn that has anything to
- * do. */
+/* Together: all parts, from the first to the last. Apart: one part, the next in turn that has
+ * anything to do. */
 static void plan_parts(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
@@ -387,9 +388,9 @@ int round_parts(const struct round *x)
     return n;
 }
 
-/* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
- * producers' waiting: the next one waits for what ends in a moment, or for as much as that should
- * be. ret: until when */
+/* While tasks end fast, a round for each would cost as much as the tasks, and its commits would
+ * slow down those of producers. So the next round waits PACE_MS, or until as many tasks have ended
+ * as should in that time. ret: until when */
 static int64_t paced_until(const struct decider *d)
 {
     bool enough = untold(d) >= (int)(d->rate_per_ms * PACE_MS);

@@ -13,15 +13,15 @@ struct decider;
 struct round;
 
 enum {
-    AHEAD_MS = 50,         /* claim what will start within so long, where tasks are fast */
-    AHEAD_FAST_US = 20000, /* which is, when one takes less than this */
+    AHEAD_MS = 50,         /* fast tasks that will start within this time are claimed ahead */
+    AHEAD_FAST_US = 20000, /* fast is a task that takes less than this */
     AHEAD_MAX = 2048,      /* tasks claimed ahead at most */
-    UNTOLD_MAX = 1000,     /* outcomes that cannot be told: with so many, claim no more */
+    UNTOLD_MAX = 1000,     /* while outcomes fail, this many stop the claims */
     CHORES_EVERY_MS = 60000,
-    PACE_PER_MS = 1,        /* tasks ended per ms from which on rounds keep a pace */
-    PACE_MS = 2,            /* then one begins no sooner after the last one ended */
-    ASK_LIMIT_MIN_MS = 500, /* for a claim or poll after one that failed, while tasks run; with each
-                               failure longer, up to RETRY_MAX_MS */
+    PACE_PER_MS = 1,        /* when at least this many tasks end per ms, */
+    PACE_MS = 2,            /* a round begins this long after the last one ended */
+    ASK_LIMIT_MIN_MS = 500, /* time limit of a claim or poll after one that failed, while tasks run;
+                               longer with each failure, up to RETRY_MAX_MS */
 };
 
 void round_plan(struct decider *d, int64_t now_ms);
@@ -29,7 +29,7 @@ int64_t round_due(const struct decider *d, int64_t now_ms);
 
 bool round_goes_apart(const struct decider *d, int64_t now_ms);
 
-/* Whose kinds must not be claimed now goes into the round. ret: may any be claimed? */
+/* Put into the round which handlers' kinds must not be claimed now; false: none may. */
 bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms);
 
 bool round_may_claim(const struct decider *d);

@@ -18,7 +18,8 @@ bool slots_takes_more(const struct slot *s)
     return s->state == SLOT_READY && !s->closing && s->n_spent == 0;
 }
 
-/* What is given together is one call: the next one comes after its end. */
+/* Tasks that are given together are one call of the handler: the child gets the next ones after its
+ * end. */
 int slots_free(const struct decider *d, const struct slot *s)
 {
     bool in_call = d->handlers[s->handler].chunk_size > 0 && s->n_given > 0;
@@ -26,7 +27,7 @@ int slots_free(const struct decider *d, const struct slot *s)
     return is_free ? s->room - s->n_given : 0;
 }
 
-/* The tasks for which a child was started wait for it; no further ones are claimed for it. */
+/* A child that is starting adds no room: the tasks that it was started for take that up. */
 int slots_room(const struct decider *d)
 {
     int guess = d->n_handlers == 1 ? d->handlers[0].room : 1;
@@ -66,6 +67,7 @@ static void set_attention(struct decider *d, const struct claim *c)
 
 void slots_add(struct decider *d, int slot, struct claim *c)
 {
+    held_unlist(d, c);
     c->state = CLAIM_GIVEN;
     c->slot = slot;
     DL_APPEND(d->slots[slot].given, c);
@@ -87,8 +89,8 @@ void slots_remove(struct decider *d, struct claim *c)
     s->n_spent -= is_spent(c);
 }
 
-/* Nobody waits for this task's answer any more, and no other way ends it than to stop its child.
- * What else runs in there is innocent, and gets some time to end first. */
+/* The answer of this task is not wanted any more, and only stopping its child ends it. The child's
+ * other tasks are not to blame, and get some time to end before that. */
 static void spend(struct decider *d, struct claim *c, int64_t now_ms)
 {
     if (!is_spent(c)) {
@@ -104,7 +106,7 @@ bool slots_hears(const struct decider *d, int slot)
     return d->slots[slot].state == SLOT_READY && !d->slots[slot].pipe_closed;
 }
 
-/* What a child is told, it may act upon by itself; ret: it was told. */
+/* Asks the child to stop a task; false: it does not understand that. */
 static bool tell_stop(struct decider *d, int slot, int64_t task, const char *why)
 {
     if (!d->slots[slot].hears_stop || !slots_hears(d, slot)) {
@@ -257,14 +259,14 @@ void slots_child_ready(struct decider *d, int slot, int room, bool hears_stop)
         s->limit_ms = INT64_MAX;
         s->room = room;
         s->hears_stop = hears_stop;
-        d->handlers[s->handler].room = room; /* others will begin with as many */
+        d->handlers[s->handler].room = room; /* a guess for its next children */
         d->handlers[s->handler].starts_well = true;
     } else if (s->state == SLOT_READY) {
         s->room = room;
     }
 }
 
-/* It gets a moment to end, because that may be why. */
+/* Its end may follow at once and explain it, so it is stopped only PIPE_GRACE_MS later. */
 void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
@@ -280,7 +282,7 @@ void slots_child_retires(struct decider *d, int slot)
     s->retiring = s->closing = true;
 }
 
-/* How many tasks ended since the last time, per millisecond. */
+/* Tasks that ended per millisecond, since the last call. */
 static void take_rate(struct decider *d, int64_t now_ms)
 {
     d->rate_per_ms = (double)d->rate_count / (double)(now_ms - d->rate_from_ms);
@@ -309,7 +311,7 @@ static char *error_text(const char *what, const char *text)
     return error;
 }
 
-/* A spent task does not run any more. */
+/* A spent task has stopped running. */
 static void end_spent(struct decider *d, struct claim *c, const char *text)
 {
     if (c->lost) {
@@ -327,14 +329,15 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
     held_end(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
 }
 
-/* Uncharged so far; it may be what ends its child, or a handler that never gets anywhere. */
+/* It was released RETURNS_MAX times: it may be what ends its child, or its handler never gets to
+ * its end. */
 static bool returns_too_often(const struct claim *c)
 {
     return c->claims - c->attempt >= RETURNS_MAX;
 }
 
-/* What a spent task answers changes nothing, and neither does what fails because its child was
- * asked to end; but what was done by then is done, and must not run again. */
+/* The answer of a spent task is ignored, and so is a failure after its child was told to end. But a
+ * task that is done by then is done, and must not run again. */
 void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
@@ -370,8 +373,8 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 
 /* --- its end --- */
 
-/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to
- * the same task again and again. NULL: this one is not charged. */
+/* Why a task that its child left unanswered counts as failed; NULL: it does not. When a child
+ * retires, its tasks are not to blame, unless that happens to the same task again and again. */
 static const char *charge_of(const struct slot *s, const struct claim *c, bool retired)
 {
     if (s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
@@ -385,8 +388,8 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
                                          : "the handler ended without an answer";
 }
 
-/* End the tasks that their child did not answer before it died. A single task is the reason, and
- * has failed; of several each may be, so each has a crash, as has a suspect. */
+/* End the tasks that their child did not answer before it died. A single task was the reason, and
+ * has failed. Of several each may have been, so each counts a crash; so does a suspect. */
 static void end_unanswered(struct decider *d, const struct slot *s, bool retired, const char *text)
 {
     bool crashed = !retired && (s->n_given > 1 || d->alone.state == ALONE_RUNS);
@@ -403,7 +406,7 @@ static void end_unanswered(struct decider *d, const struct slot *s, bool retired
     }
 }
 
-/* It said hello and went, before it had a task. */
+/* It ended after its hello, before it had a task. */
 static bool ended_at_once(const struct slot *s)
 {
     bool by_itself = !s->closing || s->pipe_closed || s->retiring;
@@ -462,8 +465,8 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     }
 }
 
-/* Its handler may have extended its deadline by SQL: the database has the last word, if it has it
- * soon. */
+/* The handler may have extended the deadline by SQL: ask the database, and give it ASK_LIMIT_MS to
+ * answer. */
 static bool asks_first(struct claim *c, int64_t now_ms)
 {
     if (c->asked != ASKED_NOT) {
@@ -475,7 +478,7 @@ static bool asks_first(struct claim *c, int64_t now_ms)
     return true;
 }
 
-/* Is a running task out of time? When is the next one, or to be asked whether it is still ours? */
+/* Which running tasks are out of time? And when does the next one need attention? */
 static void check_given(struct decider *d, int64_t now_ms)
 {
     d->attention_ms = INT64_MAX;
@@ -515,7 +518,7 @@ void slots_decide(struct decider *d, int64_t now_ms)
     for (int i = 0; i < d->n_slots; i++) {
         check_child(d, i, now_ms);
     }
-    /* tasks that have become long: what is claimed ahead of them would only wait */
+    /* tasks take long now: claim nothing ahead at the old rate */
     if (now_ms - d->rate_from_ms >= RATE_STALE_MS) {
         take_rate(d, now_ms);
     }

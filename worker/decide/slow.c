@@ -32,7 +32,7 @@ static void outcome_is_slow(struct claim *c, const char *text)
     }
 }
 
-/* Nothing else was in the round that could have been what took so long. */
+/* The item was alone in the round. */
 static void one_is_slow(struct round *x, const char *text)
 {
     if (x->n_finish + x->n_requeue > 0) {
@@ -57,7 +57,7 @@ void slow_failed(struct decider *d, enum round_failure failure, const char *text
         d->rounds.writes_max = fewer(writes);
     }
     bool alone = round_parts(x) == 1;
-    bool stood = d->rounds.stood; /* where no round commits, the server is slow, and not this one */
+    bool stood = d->rounds.stood; /* if no round commits, the server is slow, not this item */
     d->rounds.stood = true;
     if (failure == FAILURE_AGAIN && alone && !stood && outcomes + writes == 1) {
         one_is_slow(x, text);

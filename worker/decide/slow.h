@@ -1,7 +1,7 @@
-/* Rounds that take too long: each after one takes an eighth of the outcomes, steps and progress,
- * until the one that is too slow is alone. It is sent last and alone, and after some tries it is
- * set aside like a text that the database cannot store: a note replaces the outcome's text. A try
- * counts only if another round has committed since the last one. */
+/* Rounds that take too long. The next one has an eighth of the outcomes, steps and progress, and so
+ * on, until the item that is too slow is alone. It then goes last, by itself, and after
+ * ROUND_SLOW_TRIES it is refused, as if the database could not store it. A try counts only if
+ * another round has committed since the last one. */
 #ifndef TENON_WORKER_DECIDE_SLOW_H
 #define TENON_WORKER_DECIDE_SLOW_H
 
@@ -16,18 +16,18 @@ struct decider;
 struct round;
 
 enum {
-    ROUND_SLOW_MS = 10000, /* a round that failed after that had too much, or its server stood */
-    ROUND_SLOW_TRIES = 3,  /* of one alone */
+    ROUND_SLOW_MS = 10000, /* a round that failed after this was too slow, or its server was */
+    ROUND_SLOW_TRIES = 3,  /* of an item by itself */
 };
 
-/* The round in flight failed; before what it had is taken back. Of what the server did not end
- * itself only the number of rows learns: nothing is set aside because the server is away. */
+/* The round in flight failed; call this before its outcomes and writes are taken back. When the
+ * server is away, rounds become smaller, but that counts as no try. */
 void slow_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
 
-/* Twice as many again, up to `most`. */
+/* The limit after a round that committed: twice as much, up to `most`. */
 size_t slow_grow(size_t max, size_t most);
 
-/* May this outcome go beside those that the round has? */
+/* May this outcome go into the round? One that was too slow has a round to itself. */
 bool slow_fits(const struct round *x, const struct claim *c);
 
 #endif

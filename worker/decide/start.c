@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A handler whose first child is slow to start may hang: after START_SLOW_MS its start no longer
- * holds back other handlers. */
+/* A first child that is slow to start may hang: after START_SLOW_MS it does not hold back other
+ * handlers any more. */
 static bool counts(const struct decider *d, const struct slot *s, int64_t now_ms)
 {
     return d->handlers[s->handler].starts_well || now_ms - s->used_ms < START_SLOW_MS;
@@ -44,8 +44,8 @@ static bool is_first(const struct decider_handler *h)
     return h->n_started == 0 && h->n_starting == 0;
 }
 
-/* The first child of a handler waits for other first ones only: a handler with many to start must
- * not keep one back that has none. */
+/* The first child of a handler waits for other first ones only: a handler that starts many must not
+ * hold back one that has none. */
 bool start_may(const struct decider *d, int handler)
 {
     const struct decider_handler *h = &d->handlers[handler];
@@ -142,7 +142,7 @@ void start_warm_up(struct decider *d, int64_t now_ms)
         }
     }
     for (int i = 0; i < d->n_handlers; i++) {
-        d->handlers[i].to_warm = 0; /* every slot has a child: it is over */
+        d->handlers[i].to_warm = 0; /* every slot has a child */
     }
 }
 
@@ -152,7 +152,7 @@ void start_failed(struct decider *d, int handler, const char *text, int64_t now_
 {
     struct decider_handler *h = &d->handlers[handler];
     h->starts_well = false;
-    h->to_warm = 0; /* tasks start it again */
+    h->to_warm = 0; /* it starts again with a task */
     if (now_ms < h->backoff_until_ms) {
         return; /* several children that failed together count once */
     }

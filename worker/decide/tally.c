@@ -16,7 +16,8 @@ void tally_started(const struct decider *d, const struct claim *c)
 
 void tally_ended(const struct decider *d, const struct claim *c, enum tally how)
 {
-    if (!d->tally || !*c->kind) { /* of a claim whose answer was lost only the id is known */
+    if (!d->tally ||
+        !*c->kind) { /* of a claim whose round's answer was lost, the kind is unknown */
         return;
     }
     struct pair *p = series_of(d->tally, c->queue, c->kind);

@@ -12,7 +12,7 @@ enum tally {
     TALLY_TIMED_OUT,
     TALLY_SNOOZE,
     TALLY_WAIT_SIGNAL,
-    TALLY_DEAD, /* whatever for */
+    TALLY_DEAD, /* for any reason */
     TALLY_RELEASED,
     TALLY_CRASHED,
     TALLY_LOST, /* the claim was not ours any more, or the task was cancelled */
@@ -24,10 +24,10 @@ extern const char *const tally_words[TALLIES];
 /* The histograms of the series. */
 enum tally_times { TALLY_WAITS, TALLY_RUNS };
 
-/* It was claimed. */
+/* The task was claimed. */
 void tally_started(const struct decider *d, const struct claim *c);
 
-/* The database knows how it ended. */
+/* The database knows how its run ended. */
 void tally_ended(const struct decider *d, const struct claim *c, enum tally how);
 
 #endif

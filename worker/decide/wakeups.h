@@ -1,8 +1,8 @@
-/* The ids RabbitMQ delivered: which to ask the database for, and which to ask for once more.
+/* The ids that RabbitMQ delivered: which to ask the database for now, and which once more.
  *
- * They are acked when they are taken into a round: what is lost with it, the next poll finds. An id
- * that was not claimed may have overtaken its commit, or its row was locked for a moment: it is
- * asked for once more. Others have it, or a poll finds it. */
+ * An id is acked when a round takes it; if that round is lost, the next poll finds the task. An id
+ * that was not claimed is asked for once more: it may have come before its commit, or its row was
+ * locked for a moment. After that another worker has the task, or a poll finds it. */
 #ifndef TENON_WORKER_DECIDE_WAKEUPS_H
 #define TENON_WORKER_DECIDE_WAKEUPS_H
 
@@ -11,42 +11,41 @@
 #include <stdint.h>
 
 enum {
-    WAKEUPS_MAX = 2048, /* ids held of either sort; prefetch keeps the delivered ones far fewer */
-    WAKEUPS_AGAIN_MS = 50, /* after so long a missed id is asked for once more */
+    WAKEUPS_MAX = 2048,    /* ids in each ring; prefetch keeps delivered ones far fewer */
+    WAKEUPS_AGAIN_MS = 50, /* when to ask for a missed id once more */
 };
 
 /* A ring, the oldest at `first`. */
 struct wakeup_ring {
     size_t first, n;
     struct {
-        int64_t id, at_ms; /* not before then */
+        int64_t id, at_ms; /* when to ask for it */
     } item[WAKEUPS_MAX];
 };
 
 struct wakeups {
     struct wakeup_ring delivered, again;
     uint64_t last_tag; /* of what was delivered */
-    bool unacked;      /* something is, of what was taken */
+    bool unacked;      /* something was delivered and not acked */
 };
 
-/* A delivery arrived. What there is no room for is dropped: the next poll finds it. */
+/* Ids arrived. Those without room in the ring are dropped: the next poll finds them. */
 void wakeups_add(struct wakeups *w, const int64_t *ids, size_t n, uint64_t last_tag);
 
-/* Nothing of what was delivered is to be asked for: */
-void wakeups_discard(struct wakeups *w); /* polls find it; ack it */
+/* Do not ask for what was delivered: */
+void wakeups_discard(struct wakeups *w); /* polls find it; it is acked */
 void wakeups_forget(struct wakeups *w);  /* the channel is gone, and delivers it again */
 
-/* Write up to `max` ids that are to be asked for now into `ids`, the missed ones first; `again[i]`
- * says which those are. */
+/* Take up to `max` ids to ask for now, the missed ones first; `again[i]` says which those are. */
 size_t wakeups_take(struct wakeups *w, int64_t now_ms, int64_t *ids, bool *again, size_t max);
 
-/* It was asked for the first time, and not claimed. */
+/* The id was asked for the first time, and not claimed. */
 void wakeups_missed(struct wakeups *w, int64_t id, int64_t now_ms);
 
-/* When the first id is to be asked for once more; INT64_MAX = there is none. */
+/* When to ask for the first missed id once more; INT64_MAX = there is none. */
 int64_t wakeups_due(const struct wakeups *w);
 
-/* Has all been taken that was delivered, and not been acked? Then ack up to `tag`. */
+/* True: all that was delivered has been taken, and is to be acked, up to this tag. */
 bool wakeups_ack(struct wakeups *w, uint64_t *ret_tag);
 
 #endif
