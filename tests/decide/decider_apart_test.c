@@ -144,6 +144,54 @@ static void test_who_cannot_tell_claims_only_so_many(void **state)
     decider_free(d);
 }
 
+/* A lock on the history: a running task that was cancelled is stopped all the same. */
+static void test_outcomes_that_fail_delay_no_verification(void **state)
+{
+    (void)state;
+    struct decider *d = tells_and_polls();
+    meets_a_lock(d, 4);
+    verdict = VERDICT_CANCELLED;
+    int64_t now = 5;
+    for (; now < 10000 && !action_find(d, ACTION_SIGNAL); now += 10) {
+        (void)decide(d, now);
+        if (d->rounds.in_flight && d->round.n_finish > 0) {
+            meets_a_lock(d, now);
+        } else if (d->rounds.in_flight) {
+            commit(d, now, NULL, 0);
+        }
+    }
+    verdict = VERDICT_MINE;
+    assert_in_range(now, VERIFY_EVERY_MS, VERIFY_EVERY_MS + 200);
+    assert_int_equal(d->count_done, 0);
+    decider_free(d);
+}
+
+/* The connection broke, and by now the task is another worker's: no outcome is left to fail. */
+static void test_rounds_go_together_when_nothing_is_left_to_fail(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    d->polling.next_ms = d->polling.next_sweep_ms = INT64_MAX;
+    reply(d, 4, 5, OUTCOME_DONE);
+    (void)decide(d, 4);
+    assert_int_equal(round_parts(&d->round), 1);
+    feed(d, 5,
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+    verdict = VERDICT_LOST;
+    for (int64_t now = 5; d->n_held > 0; now += 10) {
+        assert_true(now < 1000);
+        assert_true(!d->rounds.in_flight || d->round.own);
+        settle(d, now);
+        (void)decide(d, now);
+    }
+    verdict = VERDICT_MINE;
+    assert_true(d->rounds.parts[PART_FINISH].failed);
+    assert_false(round_goes_apart(d));
+    assert_false(d->rounds.failing);
+    decider_free(d);
+}
+
 /* A lock on the dead, which requeueing needs. */
 static void test_a_requeue_that_fails_stops_nothing_else(void **state)
 {
@@ -385,6 +433,8 @@ int main(void)
         cmocka_unit_test(test_what_shares_its_round_with_a_bad_poll_is_not_to_blame),
         cmocka_unit_test(test_a_poll_that_met_a_lock_costs_outcomes_no_pause),
         cmocka_unit_test(test_who_cannot_tell_claims_only_so_many),
+        cmocka_unit_test(test_outcomes_that_fail_delay_no_verification),
+        cmocka_unit_test(test_rounds_go_together_when_nothing_is_left_to_fail),
         cmocka_unit_test(test_a_requeue_that_fails_stops_nothing_else),
         cmocka_unit_test(test_a_lock_on_the_history_keeps_no_last_word),
         cmocka_unit_test(test_a_requeue_that_fails_writes_the_last_word_once),

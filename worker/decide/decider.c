@@ -347,7 +347,7 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     decide_prefetch(d, now_ms);
     decide_stop(d, now_ms);
 
-    int64_t due = sooner(round_due(d, now_ms), slots_due(d, now_ms));
+    int64_t due = sooner(round_due(d), slots_due(d, now_ms));
     if (d->stop_level > 0) {
         due = sooner(due, then_or_soon(d->stop_ms, now_ms));
     }

@@ -260,7 +260,7 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 }
 
 /* Parts that failed stay so until they commit. All others waited for the server only: it works. */
-static void take_success(struct decider *d, const struct round *x, int64_t now_ms)
+static void take_success(struct decider *d, const struct round *x)
 {
     struct rounds *r = &d->rounds;
     for (int i = 0; i < ROUND_PARTS; i++) {
@@ -268,7 +268,7 @@ static void take_success(struct decider *d, const struct round *x, int64_t now_m
             r->parts[i] = (struct part){.pause_ms = RETRY_MIN_MS};
         }
     }
-    if (r->failing && !round_goes_apart(d, now_ms)) {
+    if (r->failing && !round_goes_apart(d)) {
         r->failing = false;
         actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
     }
@@ -286,7 +286,7 @@ void round_done(struct decider *d, int64_t now_ms)
     d->rounds.ended_ms = now_ms;
     d->rounds.took_ms[1] = d->rounds.took_ms[0];
     d->rounds.took_ms[0] = now_ms - d->rounds.begun_ms;
-    take_success(d, x, now_ms);
+    take_success(d, x);
     if (x->own) { /* first: tasks that this round ended were ours when it asked, and are held yet */
         take_owned(d, x, now_ms);
     }

@@ -28,55 +28,12 @@ int round_capacity(const struct decider *d)
     return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
 }
 
-/* --- outcomes --- */
-
 static struct claim *send_first(struct decider *d, struct claim *const *list)
 {
     struct claim *c = *list;
     held_unlist(d, c);
     c->state = CLAIM_IN_ROUND;
     return c;
-}
-
-/* outcomes_max grows by doubling, past the size of the arrays, which is the other bound. */
-static bool is_full(const struct decider *d, const struct round *x)
-{
-    size_t n = x->n_finish + x->n_requeue;
-    return n >= d->rounds.outcomes_max || n >= ROUND_OUTCOMES_MAX;
-}
-
-static bool plan_finish(struct decider *d, struct round *x, int64_t now_ms)
-{
-    size_t bytes = 0;
-    x->unlocked = now_ms < d->rounds.unlocked_until_ms;
-    while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX &&
-           slow_fits(x, d->to_finish)) {
-        struct claim *c = send_first(d, &d->to_finish);
-        bytes += c->reply_bytes;
-        x->finish[x->n_finish++] = c;
-    }
-    return x->n_finish > 0;
-}
-
-static int64_t finish_due(const struct decider *d, int64_t now_ms)
-{
-    (void)now_ms;
-    return d->to_finish ? 0 : INT64_MAX;
-}
-
-static bool plan_requeue(struct decider *d, struct round *x, int64_t now_ms)
-{
-    (void)now_ms;
-    while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue)) {
-        x->requeue[x->n_requeue++] = send_first(d, &d->to_requeue);
-    }
-    return x->n_requeue > 0;
-}
-
-static int64_t requeue_due(const struct decider *d, int64_t now_ms)
-{
-    (void)now_ms;
-    return d->to_requeue ? 0 : INT64_MAX;
 }
 
 /* --- which claims are ours --- */
@@ -154,21 +111,55 @@ static bool plan_ask(struct decider *d, struct round *x, int64_t now_ms)
 }
 
 /* When running tasks are to be verified is part of slots_due(). */
-static int64_t ask_due(const struct decider *d, int64_t now_ms)
+static int64_t ask_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
     int64_t due = sooner(d->doubtful ? r->doubtful_ms : INT64_MAX, r->own_again_ms);
-    (void)now_ms;
     for (int i = 0; i < d->n_handlers; i++) {
         due = sooner(due, check_due(d, i));
     }
     return r->need_own ? 0 : due;
 }
 
-static int64_t write_due(const struct decider *d, int64_t now_ms)
+/* --- outcomes --- */
+
+/* The arrays' size is a bound, too, whatever outcomes_max has come to. */
+static bool is_full(const struct decider *d, const struct round *x)
+{
+    size_t n = x->n_finish + x->n_requeue;
+    return n >= d->rounds.outcomes_max || n >= ROUND_OUTCOMES_MAX;
+}
+
+static bool plan_finish(struct decider *d, struct round *x, int64_t now_ms)
+{
+    size_t bytes = 0;
+    x->unlocked = now_ms < d->rounds.unlocked_until_ms;
+    while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX &&
+           slow_fits(x, d->to_finish)) {
+        struct claim *c = send_first(d, &d->to_finish);
+        bytes += c->reply_bytes;
+        x->finish[x->n_finish++] = c;
+    }
+    return x->n_finish > 0;
+}
+
+static int64_t finish_due(const struct decider *d)
+{
+    return d->to_finish ? 0 : INT64_MAX;
+}
+
+static bool plan_requeue(struct decider *d, struct round *x, int64_t now_ms)
 {
     (void)now_ms;
-    return writes_due(d);
+    while (d->to_requeue && !is_full(d, x) && slow_fits(x, d->to_requeue)) {
+        x->requeue[x->n_requeue++] = send_first(d, &d->to_requeue);
+    }
+    return x->n_requeue > 0;
+}
+
+static int64_t requeue_due(const struct decider *d)
+{
+    return d->to_requeue ? 0 : INT64_MAX;
 }
 
 /* --- claiming --- */
@@ -313,7 +304,7 @@ static bool plan_claim(struct decider *d, struct round *x, int64_t now_ms)
 
 /* When is there something to claim? Not for a handler that holds too many bytes, or waits for its
  * first child: an outcome or a hello will change that. */
-static int64_t claims_due(const struct decider *d, int64_t now_ms)
+static int64_t claims_due(const struct decider *d)
 {
     int64_t back_ms = INT64_MAX;
     bool any = false;
@@ -325,16 +316,16 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
         }
         any = any || !h->left_out;
     }
-    int64_t poll_ms = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
+    int64_t poll_ms = wants_last_sweep(d, d->now_ms) ? 0 : polling_due(&d->polling);
     return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
 }
 
-static int64_t claim_due(const struct decider *d, int64_t now_ms)
+static int64_t claim_due(const struct decider *d)
 {
     if (!may_claim_now(d)) {
         return INT64_MAX;
     }
-    int64_t due = round_capacity(d) > 0 ? claims_due(d, now_ms) : d->rounds.next_chores_ms;
+    int64_t due = round_capacity(d) > 0 ? claims_due(d) : d->rounds.next_chores_ms;
     return sooner(due, alone_due(d));
 }
 
@@ -344,9 +335,9 @@ static int64_t claim_due(const struct decider *d, int64_t now_ms)
  * INT64_MAX = there is nothing. */
 static const struct {
     bool (*plan)(struct decider *d, struct round *x, int64_t now_ms);
-    int64_t (*due)(const struct decider *d, int64_t now_ms);
+    int64_t (*due)(const struct decider *d);
 } parts[ROUND_PARTS] = {
-    [PART_ASK] = {plan_ask, ask_due},          [PART_WRITE] = {writes_plan, write_due},
+    [PART_ASK] = {plan_ask, ask_due},          [PART_WRITE] = {writes_plan, writes_due},
     [PART_FINISH] = {plan_finish, finish_due}, [PART_REQUEUE] = {plan_requeue, requeue_due},
     [PART_CLAIM] = {plan_claim, claim_due},
 };
@@ -357,11 +348,11 @@ static bool part_may_go(const struct rounds *r, enum round_part part, int64_t no
     return now_ms >= r->parts[part].retry_ms && (part == PART_ASK || !r->need_own);
 }
 
-bool round_goes_apart(const struct decider *d, int64_t now_ms)
+bool round_goes_apart(const struct decider *d)
 {
     bool apart = false;
     for (int i = 0; i < ROUND_PARTS && !apart; i++) {
-        apart = d->rounds.parts[i].failed && parts[i].due(d, now_ms) < INT64_MAX;
+        apart = d->rounds.parts[i].failed && parts[i].due(d) < INT64_MAX;
     }
     return apart;
 }
@@ -371,7 +362,7 @@ bool round_goes_apart(const struct decider *d, int64_t now_ms)
 static void plan_parts(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
-    bool apart = round_goes_apart(d, now_ms), any = false;
+    bool apart = round_goes_apart(d), any = false;
     for (int i = 0; i < ROUND_PARTS && !(apart && any); i++) {
         r->last = apart ? (r->last + 1) % ROUND_PARTS : (enum round_part)i;
         x->has[r->last] = part_may_go(r, r->last, now_ms) && parts[r->last].plan(d, x, now_ms);
@@ -416,13 +407,13 @@ void round_plan(struct decider *d, int64_t now_ms)
     }
 }
 
-int64_t round_due(const struct decider *d, int64_t now_ms)
+int64_t round_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
     int64_t due = INT64_MAX;
     for (int i = 0; i < ROUND_PARTS; i++) {
         if (i == PART_ASK || !r->need_own) {
-            due = sooner(due, later(parts[i].due(d, now_ms), r->parts[i].retry_ms));
+            due = sooner(due, later(parts[i].due(d), r->parts[i].retry_ms));
         }
     }
     return r->in_flight || !d->present ? INT64_MAX : later(due, paced_until(d));

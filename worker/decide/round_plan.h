@@ -25,9 +25,9 @@ enum {
 };
 
 void round_plan(struct decider *d, int64_t now_ms);
-int64_t round_due(const struct decider *d, int64_t now_ms);
+int64_t round_due(const struct decider *d);
 
-bool round_goes_apart(const struct decider *d, int64_t now_ms);
+bool round_goes_apart(const struct decider *d);
 
 /* Put into the round which handlers' kinds must not be claimed now; false: none may. */
 bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms);
