@@ -351,6 +351,32 @@ static void test_no_handler_starves_another(void **state)
     starve(pool_mode, 4);
 }
 
+/* Else two handlers would close each other's only child for ever, before it gets a task. */
+static void test_a_new_child_has_a_task_before_it_yields(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 2, pool_mode);
+    struct claim *both[] = {claimed(1, "a"), claimed(2, "b")};
+    const int64_t late = 2 * YIELD_AFTER_MS - 100;
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, both, 2);
+    (void)decide(d, 1);
+    settle(d, 2);
+    settle(d, late);
+    int first = d->slots[0].handler;
+    feed(d, late, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    for (int i = 0; i < 5 && d->slots[0].n_given == 0; i++) {
+        (void)decide(d, late);
+        assert_null(action_find(d, ACTION_CLOSE));
+        settle(d, late); /* its task is ours still */
+    }
+    assert_int_equal(d->slots[0].given->handler, first);
+    (void)decide(d, late + 1);
+    assert_true(d->slots[0].closing); /* the other one has waited for long */
+    decider_free(d);
+}
+
 static void test_a_cut_error_keeps_its_characters_whole(void **state)
 {
     (void)state;
@@ -482,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_pool_children_start_with_the_worker),
         cmocka_unit_test(test_at_a_high_rate_outcomes_gather),
         cmocka_unit_test(test_no_handler_starves_another),
+        cmocka_unit_test(test_a_new_child_has_a_task_before_it_yields),
         cmocka_unit_test(test_a_cut_error_keeps_its_characters_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

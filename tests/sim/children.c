@@ -410,7 +410,7 @@ static void check_starts(struct sim *s, const struct node *n, int handler)
     }
     check_that(s, of_all <= n->decider->starts_max + n->n_handlers,
                "worker %d starts %d children at a time", n->index, of_all);
-    check_that(s, of_this <= 1 || any_ready || n->decider->handlers[handler].starts_well,
+    check_that(s, of_this <= 1 || any_ready || n->starts_well[handler],
                "worker %d starts %d children of a handler that has none", n->index, of_this);
 }
 

@@ -231,6 +231,9 @@ static int64_t decide_and_act(struct sim *s, struct node *n)
         due_ms = decider_decide(d, node_ms(s, n));
         check_decider(s, n);
         bool any = d->actions.n > 0;
+        for (int i = 0; i < n->n_handlers; i++) {
+            n->starts_well[i] = d->handlers[i].starts_well;
+        }
         for (size_t i = 0; n->up && i < d->actions.n; i++) { /* an action may make more */
             struct action a = d->actions.items[i];
             act(s, n, &a);

@@ -33,7 +33,8 @@ struct node {
     int n_slots, n_handlers;
     unsigned handler_kinds[HANDLERS];
     bool pool[HANDLERS];
-    int chunk_size[HANDLERS]; /* 0 = its children get tasks one by one */
+    bool starts_well[HANDLERS]; /* as the decider knew it when it last decided */
+    int chunk_size[HANDLERS];   /* 0 = its children get tasks one by one */
     int64_t chunk_wait_ms[HANDLERS];
 
     struct mail_item inbox[INBOX_MAX];

@@ -73,16 +73,18 @@ static bool is_idle(const struct decider *d, const struct slot *s)
 }
 
 /* May this child be closed to make room for one of handler `other`? If that has no child: an idle
- * one at once, and a busy one after YIELD_AFTER_MS, so that no handler keeps all slots for ever. If
- * it has a child: one that was idle for YIELD_AFTER_MS, because starting a child costs more than a
- * task. */
+ * one at once, and a busy one after YIELD_AFTER_MS, so that no handler keeps all slots for ever.
+ * But a new child has its first task before that: else handlers would close each other's children
+ * and get no task done. If it has a child: one that was idle for YIELD_AFTER_MS, because starting a
+ * child costs more than a task. */
 static bool may_yield(const struct decider *d, const struct slot *s, int other, int64_t now_ms)
 {
     bool childless = !has_child(d, other);
     bool late = now_ms - d->handlers[other].waiting->since_ms >= YIELD_AFTER_MS;
     bool long_idle = now_ms - s->used_ms >= YIELD_AFTER_MS;
+    bool had_task = s->answered || s->n_given > 0;
     return d->handlers[s->handler].pool && s->handler != other &&
-           ((is_idle(d, s) && (childless || long_idle)) || (childless && late));
+           ((is_idle(d, s) && (childless || long_idle)) || (childless && late && had_task));
 }
 
 /* Close the least busy pool child of another handler; no more children than tasks wait. */
