@@ -68,14 +68,14 @@ static void test_rounds(void **state)
     struct process *worker = tenon_spawn(fx, args, (const char *const[]){env, NULL});
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     struct web w = scrape_at(worker);
-    test_sql(fx, "REVOKE ALL ON tenon.queue FROM %s; SELECT tenon.enqueue('a')", role);
+    test_sql(fx, "REVOKE UPDATE (claims) ON tenon.task FROM %s; SELECT tenon.enqueue('a')", role);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.failing WHERE what = 'rounds'");
     scrape_await_probe(&w, "/ready", 503, "rounds with PostgreSQL fail", LIMIT_MS);
-    static const char words[] = "permission denied for table queue";
+    static const char words[] = "permission denied for table task";
     SAYS(fx, true, words, "status");
     SAYS(fx, true, words, "doctor");
     SAYS(fx, true, words, "why", "1");
-    test_sql(fx, "GRANT SELECT ON tenon.queue TO %s", role);
+    test_sql(fx, "GRANT UPDATE (claims) ON tenon.task TO %s", role);
     await_done(fx, 1);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.failing");
     SAYS(fx, false, words, "doctor");
