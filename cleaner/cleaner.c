@@ -6,13 +6,13 @@
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/service.h"
+#include "core/base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* The only things that a signal handler touches. */
@@ -23,10 +23,9 @@ static int stop_fd = -1;
 static void on_stop(int signal)
 {
     int saved = errno;
-    uint64_t one = 1;
     (void)signal;
     stop_wanted = 1;
-    (void)!write(stop_fd, &one, sizeof one);
+    wakefd_set(stop_fd);
     (void)alarm(1);
     errno = saved;
 }
@@ -40,9 +39,8 @@ static void on_alarm(int signal)
 static bool signals_open(struct fault *f)
 {
     struct sigaction stop = {.sa_handler = on_stop}, late = {.sa_handler = on_alarm};
-    stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (stop_fd < 0) {
-        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
+    if (!wakefd_open(&stop_fd, f)) {
+        return false;
     }
     (void)sigaction(SIGTERM, &stop, NULL);
     (void)sigaction(SIGINT, &stop, NULL);

@@ -1,6 +1,7 @@
 #include "handlers/sql_session.h"
 
 #include "core/base/array.h"
+#include "core/base/thread.h"
 #include "core/db/db_where.h"
 #include "core/db/sqlstate.h"
 #include "handlers/statements.h"
@@ -8,7 +9,6 @@
 #include <fcntl.h>
 #include <libpq-fe.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,22 +294,12 @@ static void *run_cancel(void *arg)
     return NULL;
 }
 
-/* In a thread, as PQcancel() waits for an answer, however long. false: `c` is still the caller's.
- */
-static bool start_cancel(struct cancel *c)
-{
-    pthread_t thread;
-    pthread_attr_t detached;
-    (void)pthread_attr_init(&detached);
-    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    bool ok = c->request && pthread_create(&thread, &detached, run_cancel, c) == 0;
-    (void)pthread_attr_destroy(&detached);
-    return ok;
-}
-
+/* In a thread, because PQcancel() waits for the answer without a limit. */
 void sql_session_cancel(struct sql_session *s, int64_t now_ms)
 {
     int ends[2];
+    pthread_t thread;
+    struct fault ignored = {0};
     struct cancel *c = s->cancel_fd < 0 ? malloc(sizeof *c) : NULL;
     if (!c || pipe2(ends, O_CLOEXEC) != 0) {
         free(c);
@@ -318,7 +308,9 @@ void sql_session_cancel(struct sql_session *s, int64_t now_ms)
     *c = (struct cancel){.request = PQgetCancel(s->conn), .fd = ends[1]};
     s->cancel_fd = ends[0];
     s->cancel_ms = now_ms;
-    if (!start_cancel(c)) {
+    if (c->request && thread_start(&thread, 0, run_cancel, c, "a cancel", &ignored)) {
+        (void)pthread_detach(thread);
+    } else {
         cancel_free(c);
     }
 }

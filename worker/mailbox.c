@@ -1,19 +1,16 @@
 #include "worker/mailbox.h"
 
-#include <errno.h>
+#include "core/base/thread.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 bool mailbox_init(struct mailbox *m, struct fault *f)
 {
-    *m = (struct mailbox){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (m->fd < 0) {
-        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
-    }
+    *m = (struct mailbox){.fd = -1};
     (void)pthread_mutex_init(&m->mutex, NULL);
-    return true;
+    return wakefd_open(&m->fd, f);
 }
 
 void mailbox_clear(struct mailbox *m)
@@ -62,16 +59,12 @@ void mailbox_push(struct mailbox *m, const struct event *event)
         m->first = m->last = mail;
     }
     (void)pthread_mutex_unlock(&m->mutex);
-    uint64_t one = 1;
-    ssize_t n = write(m->fd, &one, sizeof one); /* full means that it is readable already */
-    (void)n;
+    wakefd_set(m->fd);
 }
 
 struct mail *mailbox_take(struct mailbox *m)
 {
-    uint64_t count;
-    ssize_t n = read(m->fd, &count, sizeof count);
-    (void)n;
+    wakefd_clear(m->fd);
     (void)pthread_mutex_lock(&m->mutex);
     struct mail *mail = m->first;
     m->first = m->last = NULL;

@@ -5,19 +5,16 @@
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/point.h"
+#include "core/base/thread.h"
 #include "core/base/throttle.h"
 #include "core/db/schema.h"
 #include "worker/minute.h"
 #include "worker/statements.h"
-#include "worker/thread.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct presence {
@@ -143,9 +140,8 @@ static bool is_quitting(struct presence *p)
 static bool hear(struct presence *p, int fd, int64_t limit_ms)
 {
     struct pollfd fds[] = {{.fd = p->wake, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-    uint64_t count;
     bool any = poll(fds, 2, (int)limit_ms) > 0;
-    (void)!read(p->wake, &count, sizeof count);
+    wakefd_clear(p->wake);
     return any && fds[1].revents;
 }
 
@@ -488,9 +484,9 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
         return fault_memory(f);
     }
     bool renewed;
-    *p = (struct presence){.url = url, .served = served, .slots = slots, .mailbox = mailbox};
+    *p = (struct presence){
+        .url = url, .served = served, .slots = slots, .mailbox = mailbox, .wake = -1};
     (void)pthread_mutex_init(&p->mutex, NULL);
-    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->paused = calloc(served->handlers.n_kinds + 1, sizeof *p->paused);
     p->heard = calloc(served->handlers.n_kinds + 1, sizeof *p->heard);
     p->minute = minute_new(series);
@@ -498,28 +494,18 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
         presence_free(p);
         return fault_memory(f);
     }
-    if (p->wake < 0) {
-        presence_free(p);
-        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
-    }
-    if (!establish(p, &renewed, f)) {
+    if (!wakefd_open(&p->wake, f) || !establish(p, &renewed, f)) {
         presence_free(p);
         return false;
     }
     p->exposed = db_exposed(p->db);
     report(p, true, false, p->worker_id);
-    if (pthread_create(&p->thread, NULL, presence_thread, p) != 0) {
+    if (!thread_start(&p->thread, 0, presence_thread, p, "the presence session", f)) {
         presence_free(p);
-        return fault_set(f, FAULT_RETRY, "could not start the presence thread");
+        return false;
     }
     *ret = p;
     return true;
-}
-
-static void wake(struct presence *p)
-{
-    uint64_t one = 1;
-    (void)!write(p->wake, &one, sizeof one);
 }
 
 void presence_ping(struct presence *p, const struct presence_note *note)
@@ -528,7 +514,7 @@ void presence_ping(struct presence *p, const struct presence_note *note)
     p->ping = true;
     p->note = *note;
     (void)pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wakefd_set(p->wake);
 }
 
 void presence_drain(struct presence *p)
@@ -536,7 +522,7 @@ void presence_drain(struct presence *p)
     (void)pthread_mutex_lock(&p->mutex);
     p->ping = p->drain = true;
     (void)pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wakefd_set(p->wake);
 }
 
 const char *presence_exchange(const struct presence *p)
@@ -565,7 +551,7 @@ static bool end_thread(struct presence *p)
     (void)pthread_mutex_lock(&p->mutex);
     p->quit = true;
     (void)pthread_mutex_unlock(&p->mutex);
-    wake(p);
+    wakefd_set(p->wake);
     if (thread_join(p->thread, PRESENCE_LEAVE_LIMIT_MS)) {
         return true;
     }

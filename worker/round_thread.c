@@ -1,13 +1,12 @@
 #include "worker/round_thread.h"
 
 #include "core/base/point.h"
+#include "core/base/thread.h"
 #include "core/db/db.h"
 #include "core/statements.h"
 #include "worker/round_read.h"
 #include "worker/statements.h"
-#include "worker/thread.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,10 +152,10 @@ bool round_thread_open(const char *url, const struct served *served, struct mail
     for (size_t i = 0; i < TEXTS; i++) {
         buf_init(&e->context.texts[i], ROUND_TEXT_BYTES_MAX);
     }
-    if (pthread_create(&e->thread, NULL, round_thread_thread, e) != 0) {
+    if (!thread_start(&e->thread, 0, round_thread_thread, e, "rounds", f)) {
         poll_clear(&e->context.poll);
         free(e);
-        return fault_set(f, FAULT_RETRY, "could not start the round thread");
+        return false;
     }
     *ret = e;
     return true;

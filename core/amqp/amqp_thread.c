@@ -2,14 +2,11 @@
 
 #include "core/amqp/amqp_link.h"
 #include "core/base/now.h"
+#include "core/base/thread.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,10 +59,8 @@ static void wait_until(struct amqp_thread *t, int fd, short events, int64_t due_
     wait_ms = wait_ms < 0 ? 0 : wait_ms > INT_MAX ? INT_MAX : wait_ms;
     struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
     struct pollfd fds[] = {{.fd = t->event, .events = POLLIN}, {.fd = fd, .events = events}};
-    uint64_t count;
     if (ppoll(fds, 2, &wait, NULL) > 0 && fds[0].revents) {
-        ssize_t got = read(t->event, &count, sizeof count);
-        (void)got;
+        wakefd_clear(t->event);
     }
 }
 
@@ -112,24 +107,6 @@ static void *thread_main(void *arg)
 
 /* --- for everybody ---------------------------------------------------------------------------- */
 
-static bool start(struct amqp_thread *t)
-{
-    pthread_attr_t attr;
-    sigset_t all, before;
-    if (pthread_attr_init(&attr) != 0) {
-        return false;
-    }
-    (void)sigfillset(&all);
-    bool ok = pthread_attr_setstacksize(&attr, AMQP_THREAD_STACK_BYTES) == 0 &&
-              pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-    if (ok) {
-        ok = pthread_create(&t->id, &attr, thread_main, t) == 0;
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    (void)pthread_attr_destroy(&attr);
-    return ok;
-}
-
 bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
                        const struct amqp_duty *duty, void *owner, struct fault *f)
 {
@@ -138,36 +115,27 @@ bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
     if (!amqp_url_parse(url, &t->url, f)) {
         return false;
     }
-    t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (t->event >= 0 && start(t)) {
+    if (wakefd_open(&t->event, f) &&
+        thread_start(&t->id, AMQP_THREAD_STACK_BYTES, thread_main, t, "RabbitMQ", f)) {
         return true;
     }
-    (void)fault_set(f, FAULT_RETRY, "could not start a thread for RabbitMQ: %s", strerror(errno));
     amqp_thread_abandon(t);
     amqp_url_clear(&t->url);
     return false;
 }
 
-static void wake(struct amqp_thread *t)
-{
-    uint64_t one = 1;
-    ssize_t written = write(t->event, &one, sizeof one);
-    (void)written; /* it can only fail when the counter is full, which wakes as well */
-}
-
 void amqp_thread_want(struct amqp_thread *t)
 {
     atomic_store(&t->wanted, true);
-    wake(t);
+    wakefd_set(t->event);
 }
 
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms)
 {
-    struct timespec until = now_after(limit_ms + AMQP_THREAD_PATIENCE_MS);
     t->close_ms = limit_ms;
     atomic_store(&t->ending, true);
-    wake(t);
-    if (pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until) != 0) {
+    wakefd_set(t->event);
+    if (!thread_join(t->id, limit_ms + AMQP_THREAD_PATIENCE_MS)) {
         (void)pthread_detach(t->id);
         if (!atomic_exchange(&t->over, true)) {
             return; /* it destroys its owner itself, some day */

@@ -3,11 +3,9 @@
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/text.h"
+#include "core/base/thread.h"
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,18 +352,6 @@ static bool set_url(struct otlp *o, const char *url, struct fault *f)
                      URL_BYTES);
 }
 
-/* Signals are the main thread's. */
-static bool start_thread(struct otlp *o, struct fault *f)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&o->thread, NULL, run, o);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0 ||
-           fault_set(f, FAULT_RETRY, "could not start a thread for spans: %s", strerror(error));
-}
-
 static bool open_library(struct otlp *o, struct fault *f)
 {
     o->easy = curl_easy_init();
@@ -403,7 +389,7 @@ bool otlp_open(const char *url, struct otlp **ret, struct fault *f)
         return false;
     }
     set_up(o);
-    if (!start_thread(o, f)) {
+    if (!thread_start(&o->thread, 0, run, o, "spans", f)) {
         otlp_free(o);
         return false;
     }
@@ -423,8 +409,7 @@ bool otlp_close(struct otlp *o, int64_t limit_ms)
     (void)pthread_cond_signal(&o->wake);
     (void)pthread_mutex_unlock(&o->mutex);
     (void)curl_multi_wakeup(o->multi);
-    struct timespec until = now_after(limit_ms + END_PATIENCE_MS);
-    if (pthread_clockjoin_np(o->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+    if (!thread_join(o->thread, limit_ms + END_PATIENCE_MS)) {
         return false;
     }
     otlp_free(o);
