@@ -1,7 +1,11 @@
+/* Why this is no `struct db`: the functions are the user's, so a session must have the settings of
+ * the role and the database (db_open() pins its own); and one thread serves many sessions, so
+ * nothing here waits for an answer as db_batch() does. They share how to log in. */
 #include "handlers/sql_session.h"
 
 #include "core/base/array.h"
 #include "core/base/thread.h"
+#include "core/db/db_login.h"
 #include "core/db/db_where.h"
 #include "core/db/sqlstate.h"
 #include "handlers/statements.h"
@@ -24,16 +28,6 @@ static bool fault_of(PGconn *conn, const PGresult *result, struct fault *f)
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     enum fault_code code = state && !sqlstate_is(state, "08 53 57P") ? FAULT_CONFIG : FAULT_RETRY;
     return fault_set(f, code, "%s", PQerrorMessage(conn));
-}
-
-static PGconn *connect_to(const char *url)
-{
-    char limit_s[12];
-    (void)snprintf(limit_s, sizeof limit_s, "%d", SQL_CONNECT_LIMIT_S);
-    const char *const names[] = {"connect_timeout", "fallback_application_name", "tcp_user_timeout",
-                                 "dbname",          "client_encoding",           NULL};
-    const char *const values[] = {limit_s, "tenon-sql", "20000", url, "UTF8", NULL};
-    return PQconnectdbParams(names, values, 1);
 }
 
 /* The function's effects and the tasks' ends are one statement: they commit together, and it fails
@@ -92,10 +86,8 @@ bool sql_session_open(struct sql_session *s, const struct sql_settings *settings
     if (!where_url_check(url, f)) {
         return false;
     }
-    s->conn = connect_to(url ? url : "");
-    if (PQstatus(s->conn) != CONNECTION_OK) {
-        (void)fault_of(s->conn, NULL, f);
-        return fault_add(f, "could not connect to PostgreSQL");
+    if (!login_open(url, false, "tenon-sql", &s->conn, f)) {
+        return false;
     }
     bool ok = prepare(s->conn, "limit",
                       "SELECT pg_catalog.set_config('statement_timeout', $1, false)", f);

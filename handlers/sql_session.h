@@ -9,7 +9,6 @@
 struct pg_conn;
 
 enum {
-    SQL_CONNECT_LIMIT_S = 5,
     SQL_MARGIN_MS = 1000,   /* a statement ends so much before its task's deadline, at most */
     SQL_BATCH_MS_MAX = 200, /* what takes longer with several tasks is ended and rolled back */
     SQL_CANCEL_LIMIT_MS =
@@ -40,7 +39,8 @@ struct sql_session {
 };
 
 /* Connect, and prepare a statement for each function.
- *   false   CONFIG: there is no such function, or the role may not call it; RETRY: no connection */
+ *   false   CONFIG: there is no such function, or the role may not call it; else as login_open()
+ *           says */
 MUST_CHECK bool sql_session_open(struct sql_session *s, const struct sql_settings *settings,
                                  struct fault *f);
 void sql_session_close(struct sql_session *s);

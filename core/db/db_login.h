@@ -1,4 +1,5 @@
-/* To log in at a server, and why that failed. Only for core/db/db.c. */
+/* To log in at a server, and why that failed. For db.c, and for tenon-sql,
+ * whose sessions are not `struct db`. */
 #ifndef TENON_CORE_DB_LOGIN_H
 #define TENON_CORE_DB_LOGIN_H
 
