@@ -17,6 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
+struct requests {
+    bool ping, drain, quit;
+};
+
+enum { STATE_BYTES = 16 };
+
 struct presence {
     const char *url;
     const char *exposed; /* how its first session is, see db_exposed() */
@@ -24,41 +30,53 @@ struct presence {
     int slots;
     struct mailbox *mailbox;
     pthread_t thread;
+    int wake; /* readable when there is a request */
+
+    /* under the mutex */
     pthread_mutex_t mutex;
-    int wake;                   /* an eventfd: readable when there is a request */
-    bool ping, drain, quit;     /* under the mutex: requests to the thread */
-    struct fault refused;       /* under the mutex: why it gave up for good */
-    struct presence_note note;  /* under the mutex, too */
+    struct requests asked;
+    struct fault refused; /* why it gave up for good */
+    struct presence_note note;
+    struct db *db; /* only the thread writes it; presence_close() may cut it off */
+
+    /* the rest is the thread's */
+    int failures;      /* of the session and of connecting, in a row; 0 = the session is up */
+    int64_t retry_ms;  /* when to connect again */
+    struct fault told; /* why there is no session, as the main loop knows it */
+    int64_t silent_ms; /* without a ping; only waits count, each up to PRESENCE_WATCH_MS, so that a
+                          frozen process does not end when it is thawed */
+    int64_t held_ms;   /* the last time at which the lock is known to have been ours */
     struct presence_note noted; /* what the row says */
     struct minute *minute;
-    bool minute_failed; /* the last ones could not be written */
-    bool drained;
-    int64_t silent_ms; /* without a ping; each of our own waits counts, so that a freeze does not */
-    int64_t held_ms;   /* the last moment when the lock is known to have been ours */
-    int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for what comes next */
+    bool minute_failed;      /* the last counts could not be written */
+    bool drained;            /* the row says that the worker drains */
+    int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for the next list */
     size_t n_paused;
-    bool pause_said;        /* what is paused has changed */
-    struct throttle pauses; /* pings because of that */
-    struct db *db;
+    bool pause_said;        /* somebody has notified us that pauses have changed */
+    struct throttle pauses; /* of the questions which ones */
     char worker_id[WORKER_ID_BYTES];
     char lock_key[24]; /* of this session */
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
 
-/* Is it among "mail,sms"? "*" has all. */
+static bool is_word(const char *name, const char *word, size_t bytes)
+{
+    return strlen(name) == bytes && memcmp(name, word, bytes) == 0;
+}
+
+/* Is the kind in a list such as "mail,sms"? "*" stands for all kinds. */
 static bool is_listed(const char *list, const char *kind)
 {
-    size_t bytes = strlen(kind);
     bool found = strcmp(list, "*") == 0;
     for (const char *at = list; !found && *at; at += strspn(at, ",")) {
-        size_t n = strcspn(at, ",");
-        found = n == bytes && memcmp(at, kind, n) == 0;
-        at += n;
+        size_t bytes = strcspn(at, ",");
+        found = is_word(kind, at, bytes);
+        at += bytes;
     }
     return found;
 }
 
-/* Which of our kinds are paused, NULL = none. The main loop is told when it is something new. */
+/* Takes the list of paused kinds, NULL = none. The main loop gets it when it has changed. */
 static void hear_paused(struct presence *p, const char *list)
 {
     const struct handlers *h = &p->served->handlers;
@@ -110,17 +128,21 @@ static bool register_worker(struct presence *p, struct fault *f)
     return ok || fault_add(f, "could not register the worker");
 }
 
-/* What the worker's row says: "alive", "dead" ..., "" when there is none. */
-static bool read_state(struct presence *p, char state[16], struct fault *f)
+/* Run sql_presence_ping or sql_presence_renew, which return the state in the worker's row: "alive",
+ * "dead" ...; "" when there is no row. An answer proves that the session, and so the lock, was ours
+ * when it was asked. */
+static bool ask_state(struct presence *p, const struct statement *statement, int n_params,
+                      char ret_state[STATE_BYTES], struct fault *f)
 {
     struct rows *rows = NULL;
-    const char *params[] = {p->worker_id};
+    const char *params[] = {p->worker_id, p->lock_key};
     int64_t asked_ms = now_ms();
-    if (!db_exec(p->db, &sql_presence_ping, params, 1, &rows, f)) {
-        return fault_add(f, "could not read the worker's state");
+    if (!db_exec(p->db, statement, params, n_params, &rows, f)) {
+        return fault_add(f, "could not ask for the worker's state");
     }
-    (void)snprintf(state, 16, "%s", rows_count(rows) > 0 ? rows_text(rows, 0, 0) : "");
-    if (rows_count(rows) > 0) {
+    bool found = rows_count(rows) > 0;
+    (void)snprintf(ret_state, STATE_BYTES, "%s", found ? rows_text(rows, 0, 0) : "");
+    if (found) {
         hear_paused(p, rows_text(rows, 0, 1));
     }
     rows_free(rows);
@@ -128,24 +150,7 @@ static bool read_state(struct presence *p, char state[16], struct fault *f)
     return true;
 }
 
-static bool is_quitting(struct presence *p)
-{
-    (void)pthread_mutex_lock(&p->mutex);
-    bool quit = p->quit;
-    (void)pthread_mutex_unlock(&p->mutex);
-    return quit;
-}
-
-/* Wait until there is a request, or `fd` is readable, or so long; -1 = for ever. ret: `fd` is. */
-static bool hear(struct presence *p, int fd, int64_t limit_ms)
-{
-    struct pollfd fds[] = {{.fd = p->wake, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-    bool any = poll(fds, 2, (int)limit_ms) > 0;
-    wakefd_clear(p->wake);
-    return any && fds[1].revents;
-}
-
-/* Does the lock that was taken say that we live? */
+/* Does the lock count as the sign that this worker lives? */
 static bool check_lock(struct presence *p, const struct rows *rows, struct fault *f)
 {
     enum { KEY, HELD, ROLE, COUNTS };
@@ -160,8 +165,8 @@ static bool check_lock(struct presence *p, const struct rows *rows, struct fault
            fault_set(f, FAULT_RETRY, "somebody else holds the lock %s", p->lock_key);
 }
 
-/* Each session takes a random key and writes it to the worker's row, so it holds one, and nobody
- * can have taken it before. */
+/* Each session locks a new random key, which is written to the worker's row afterwards: nobody can
+ * have taken that lock before. */
 static bool take_lock(struct presence *p, struct fault *f)
 {
     struct rows *rows = NULL;
@@ -173,25 +178,7 @@ static bool take_lock(struct presence *p, struct fault *f)
     return ok && !POINT_FAILS(worker_locked, f);
 }
 
-/* Stay who we were, if the row still says so. */
-static bool renew(struct presence *p, bool *ret_found, struct fault *f)
-{
-    struct rows *rows = NULL;
-    const char *params[] = {p->worker_id, p->lock_key};
-    int64_t asked_ms = now_ms();
-    if (!db_exec(p->db, &sql_presence_renew, params, 2, &rows, f)) {
-        return fault_add(f, "could not renew the worker's lock");
-    }
-    *ret_found = rows_count(rows) > 0;
-    if (*ret_found) {
-        hear_paused(p, rows_text(rows, 0, 1));
-    }
-    rows_free(rows);
-    p->held_ms = asked_ms;
-    return true;
-}
-
-/* A new session; presence_close() may cut it off. */
+/* Open a new session. presence_close() may have begun meanwhile and found no session to cut. */
 static bool connect_session(struct presence *p, struct fault *f)
 {
     struct db *db = NULL;
@@ -204,21 +191,23 @@ static bool connect_session(struct presence *p, struct fault *f)
     }
     (void)pthread_mutex_lock(&p->mutex);
     p->db = db;
+    bool quit = p->asked.quit;
     (void)pthread_mutex_unlock(&p->mutex);
-    return !is_quitting(p) || fault_set(f, FAULT_RETRY, "the worker stops");
+    return !quit || fault_set(f, FAULT_RETRY, "the worker stops");
 }
 
-/* Connect and be alive again; `*ret_renewed` when that took a new worker id. */
+/* Connect, take a lock, and go on as the same worker if its row still allows that; else register
+ * as a new one: `*ret_renewed`. */
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {
-    bool found = false;
+    char state[STATE_BYTES] = "";
     if (!connect_session(p, f) || !schema_check_home(p->db, f) ||
         !db_script(p->db, "LISTEN tenon_wakeup", f) || !take_lock(p, f) ||
-        (p->worker_id[0] && !renew(p, &found, f))) {
+        (p->worker_id[0] && !ask_state(p, &sql_presence_renew, 2, state, f))) {
         return false;
     }
-    *ret_renewed = !found;
-    if (found) {
+    *ret_renewed = state[0] == '\0';
+    if (!*ret_renewed) {
         return true;
     }
     p->held_ms = now_ms();
@@ -243,8 +232,8 @@ static bool set_state(struct presence *p, const char *state, int64_t limit_ms, s
     return ok;
 }
 
-/* While somebody has the row locked, it is tried again with the next ping: the session that would
- * be given up for it is what says that we live. */
+/* If another transaction has locked the row, the next ping tries again. To give up the session for
+ * it would give up the lock. */
 static bool tell_drain(struct presence *p, struct fault *f)
 {
     if (set_state(p, "draining", DB_ANSWER_LIMIT_MS, f)) {
@@ -256,7 +245,7 @@ static bool tell_drain(struct presence *p, struct fault *f)
     return locked;
 }
 
-/* What fails, because somebody has the row locked, is tried again with the next ping. */
+/* It may fail, for instance because the row is locked: the next ping tries again. */
 static void write_note(struct presence *p)
 {
     struct fault ignored = {0};
@@ -271,7 +260,7 @@ static void write_note(struct presence *p)
     }
 }
 
-/* What fails is told once, and tried again with the next ping. */
+/* A failure is logged once; the next ping tries again. */
 static void write_minute(struct presence *p, int64_t limit_ms)
 {
     struct fault f = {0};
@@ -282,14 +271,15 @@ static void write_minute(struct presence *p, int64_t limit_ms)
     p->minute_failed = !ok;
 }
 
-/* One ping: the session lives and the row still says alive. */
-static bool keep_up(struct presence *p, bool drain, struct fault *f)
+/* Write that the worker drains, if it does. Then: does the session answer, and does the row still
+ * say that the worker lives? */
+static bool ping_server(struct presence *p, bool drain, struct fault *f)
 {
-    char state[16];
+    char state[STATE_BYTES];
     if (drain && !p->drained && !tell_drain(p, f)) {
         return false;
     }
-    if (!read_state(p, state, f)) {
+    if (!ask_state(p, &sql_presence_ping, 1, state, f)) {
         return false;
     }
     if (strcmp(state, "alive") != 0 && strcmp(state, "draining") != 0) {
@@ -298,20 +288,20 @@ static bool keep_up(struct presence *p, bool drain, struct fault *f)
     return true;
 }
 
-/* No later try can help. Without the lock others may start our tasks, so the main loop stops at
- * once, as for a second SIGTERM. */
+/* No later attempt can succeed. Without the lock others may start our tasks, so the main loop stops
+ * at once, as after a second SIGTERM. */
 static void refuse(struct presence *p, const struct fault *f)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->refused = *f;
-    p->quit = true;
+    p->asked.quit = true;
     (void)pthread_mutex_unlock(&p->mutex);
     mailbox_push(p->mailbox, &(struct event){.type = EVENT_STOP});
     mailbox_push(p->mailbox, &(struct event){.type = EVENT_STOP});
 }
 
-/* A main loop that hangs starts nothing and obeys no signal: to end frees the lock, and others take
- * over. Nothing in it may take so long. */
+/* A main loop that hangs starts no task and ignores signals. Ending the process frees the lock, so
+ * that others take over. Nothing in the main loop may take PRESENCE_STUCK_MS. */
 static void watch(struct presence *p, int64_t since_ms)
 {
     int64_t waited_ms = now_ms() - since_ms;
@@ -324,59 +314,55 @@ static void watch(struct presence *p, int64_t since_ms)
     }
 }
 
-/* Is there a ping to do? */
-static bool take_requests(struct presence *p, bool *ret_drain)
+/* Wait for a request, for `fd`, or for up to limit_ms, and watch the main loop meanwhile.
+ * ret: `fd` is readable */
+static bool wait_for(struct presence *p, int fd, int64_t limit_ms)
 {
-    (void)pthread_mutex_lock(&p->mutex);
-    bool ping = p->ping;
-    p->ping = false;
-    *ret_drain = p->drain;
-    (void)pthread_mutex_unlock(&p->mutex);
-    return ping;
+    struct pollfd fds[] = {{.fd = p->wake, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    int64_t since_ms = now_ms();
+    int wait_ms = limit_ms < PRESENCE_WATCH_MS ? (int)limit_ms : PRESENCE_WATCH_MS;
+    bool any = poll(fds, 2, wait_ms) > 0;
+    wakefd_clear(p->wake);
+    watch(p, since_ms);
+    return any && fds[1].revents;
 }
 
-/* The main loop is watched meanwhile, too. */
-static void pause_ms(struct presence *p, int64_t ms)
+/* The session is lost, or could not be replaced. The main loop gets the reason when it is new: a
+ * person may have to act. The first attempt to connect follows at once, the next after a pause. */
+static void lose(struct presence *p, const struct fault *f)
 {
-    int64_t until_ms = now_ms() + ms, left_ms = ms;
-    for (; left_ms > 0 && !is_quitting(p); left_ms = until_ms - now_ms()) {
-        bool drain;
-        int64_t since_ms = now_ms();
-        (void)hear(p, -1, left_ms < PRESENCE_WATCH_MS ? left_ms : PRESENCE_WATCH_MS);
-        watch(p, since_ms);
-        p->silent_ms = take_requests(p, &drain) ? 0 : p->silent_ms;
+    if (strcmp(p->told.text, f->text) != 0) {
+        p->told = *f;
+        report(p, false, false, f->text);
     }
-}
-
-/* Why it is not back yet is told when it is something new: a person may have to mend it. */
-static void come_back(struct presence *p, const struct fault *lost)
-{
-    char told[FAULT_TEXT_BYTES_MAX];
-    (void)snprintf(told, sizeof told, "%s", lost->text);
-    for (int failures = 1; !is_quitting(p); failures++) {
-        struct fault f = {0};
-        bool renewed = false;
-        if (establish(p, &renewed, &f)) {
-            p->drained = false;
-            p->noted = (struct presence_note){0};
-            report(p, true, renewed, p->worker_id);
-            return;
-        }
-        if (strcmp(told, f.text) != 0) {
-            (void)snprintf(told, sizeof told, "%s", f.text);
-            report(p, false, false, f.text);
-        }
-        if (f.code == FAULT_SCHEMA) {
-            refuse(p, &f);
-            return;
-        }
-        pause_ms(p, now_pause_ms(failures, PRESENCE_RECONNECT_MIN_MS, PRESENCE_RECONNECT_MAX_MS));
+    if (f->code == FAULT_SCHEMA) {
+        refuse(p, f);
     }
+    p->retry_ms = now_ms();
+    if (p->failures > 0) {
+        p->retry_ms += now_pause_ms(p->failures, PRESENCE_RECONNECT_MIN_MS,
+                                    PRESENCE_RECONNECT_MAX_MS);
+    }
+    p->failures++;
 }
 
-static bool is_word(const char *name, const char *word, size_t bytes)
+/* Connect again when that is due, else wait for it. */
+static void come_back(struct presence *p)
 {
-    return strlen(name) == bytes && memcmp(name, word, bytes) == 0;
+    struct fault f = {0};
+    bool renewed = false;
+    int64_t left_ms = p->retry_ms - now_ms();
+    if (left_ms > 0) {
+        (void)wait_for(p, -1, left_ms);
+    } else if (establish(p, &renewed, &f)) {
+        p->failures = 0;
+        p->told = (struct fault){0};
+        p->drained = false;
+        p->noted = (struct presence_note){0};
+        report(p, true, renewed, p->worker_id);
+    } else {
+        lose(p, &f);
+    }
 }
 
 /* Does the worker serve this "queue/kind"? */
@@ -393,7 +379,7 @@ static bool serves(const struct served *s, const char *word, size_t bytes)
     return kind_found;
 }
 
-/* "queue/kind queue/kind ...", "" = anything; see cleaner/wake.sql. */
+/* Does it serve one of "queue/kind queue/kind ..."? "" stands for all; see cleaner/wake.sql. */
 static bool concerns_us(const struct served *s, const char *words)
 {
     bool any = *words == '\0';
@@ -405,8 +391,8 @@ static bool concerns_us(const struct served *s, const char *words)
     return any;
 }
 
-/* While RabbitMQ cannot wake us, the cleaner does so by NOTIFY; and tenon.pause says "pause".
- * ret: something was said. */
+/* While RabbitMQ cannot deliver wake-ups, the cleaner sends them by NOTIFY; tenon.pause() notifies
+ * "pause". ret: there was a notification */
 static bool take_notified(struct presence *p)
 {
     char words[DB_NOTIFIED_BYTES];
@@ -422,7 +408,7 @@ static bool take_notified(struct presence *p)
     return any;
 }
 
-/* Is there something to hear of? Whoever may log in can say so. */
+/* Is it time to ask what is paused? Anyone who may log in can send that NOTIFY: it is throttled. */
 static bool pause_due(struct presence *p)
 {
     bool due = p->pause_said && now_ms() >= throttle_due(&p->pauses);
@@ -432,32 +418,48 @@ static bool pause_due(struct presence *p)
     return due;
 }
 
-/* A session that the server has ended is noticed at once, not with the next ping: the lock must be
- * ours again before a cleaner has looked at it twice. */
+/* Is it time to ask the server? Else wait. A session that the server has ended is readable and has
+ * no notification: it is noticed at once, not with the next ping, because the lock must be ours
+ * again before a cleaner has seen it free twice. */
+static bool ask_due(struct presence *p, bool ping)
+{
+    return ping || pause_due(p) || !db_is_open(p->db) ||
+           (wait_for(p, db_fd(p->db), p->pause_said ? THROTTLE_REST_MS : PRESENCE_WATCH_MS) &&
+            !take_notified(p));
+}
+
+static void keep_up(struct presence *p, bool drain)
+{
+    struct fault f = {0};
+    p->pause_said = false;
+    if (ping_server(p, drain, &f)) {
+        (void)take_notified(p); /* what came with the answers */
+        write_note(p);
+        write_minute(p, DB_ANSWER_LIMIT_MS);
+    } else {
+        lose(p, &f);
+    }
+}
+
+static struct requests take_requests(struct presence *p)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    struct requests asked = p->asked;
+    p->asked.ping = false;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return asked;
+}
+
 static void *presence_thread(void *arg)
 {
     struct presence *p = arg;
-    while (!is_quitting(p)) {
-        struct fault f = {0};
-        bool drain, ping = take_requests(p, &drain);
-        p->silent_ms = ping ? 0 : p->silent_ms;
-        if (!ping && !pause_due(p) && db_is_open(p->db)) {
-            int64_t since_ms = now_ms();
-            bool spoke = hear(p, db_fd(p->db),
-                              p->pause_said ? THROTTLE_REST_MS : PRESENCE_WATCH_MS);
-            watch(p, since_ms);
-            if (!spoke || take_notified(p)) {
-                continue;
-            }
-        }
-        p->pause_said = false;
-        if (keep_up(p, drain, &f)) {
-            (void)take_notified(p); /* what came with the answers */
-            write_note(p);
-            write_minute(p, DB_ANSWER_LIMIT_MS);
-        } else {
-            report(p, false, false, f.text);
-            come_back(p, &f);
+    struct requests asked;
+    while (!(asked = take_requests(p)).quit) {
+        p->silent_ms = asked.ping ? 0 : p->silent_ms;
+        if (p->failures > 0) {
+            come_back(p);
+        } else if (ask_due(p, asked.ping)) {
+            keep_up(p, asked.drain);
         }
     }
     return NULL;
@@ -511,7 +513,7 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
 void presence_ping(struct presence *p, const struct presence_note *note)
 {
     (void)pthread_mutex_lock(&p->mutex);
-    p->ping = true;
+    p->asked.ping = true;
     p->note = *note;
     (void)pthread_mutex_unlock(&p->mutex);
     wakefd_set(p->wake);
@@ -520,7 +522,7 @@ void presence_ping(struct presence *p, const struct presence_note *note)
 void presence_drain(struct presence *p)
 {
     (void)pthread_mutex_lock(&p->mutex);
-    p->ping = p->drain = true;
+    p->asked.ping = p->asked.drain = true;
     (void)pthread_mutex_unlock(&p->mutex);
     wakefd_set(p->wake);
 }
@@ -549,7 +551,7 @@ bool presence_refused(struct presence *p, struct fault *f)
 static bool end_thread(struct presence *p)
 {
     (void)pthread_mutex_lock(&p->mutex);
-    p->quit = true;
+    p->asked.quit = true;
     (void)pthread_mutex_unlock(&p->mutex);
     wakefd_set(p->wake);
     if (thread_join(p->thread, PRESENCE_LEAVE_LIMIT_MS)) {
@@ -571,7 +573,8 @@ bool presence_close(struct presence *p)
     if (!end_thread(p)) {
         return false;
     }
-    /* the cleaner sees the free lock anyway; who was refused has tasks for it to recover */
+    /* Optional: the cleaner sees the free lock anyway. A worker that was refused does not say
+     * "left", because the cleaner must recover its tasks. */
     struct fault ignored = {0};
     if (p->refused.code == FAULT_NONE && p->db && db_is_open(p->db) &&
         !POINT_FAILS(leave_due, &ignored)) {

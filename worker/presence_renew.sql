@@ -1,5 +1,6 @@
--- A new session of a worker that was registered: no row when it was declared dead meanwhile, or is not known here.
+-- Go on as a registered worker with a new session; the answer is that of presence_ping.sql. No row when the worker was
+-- declared dead meanwhile, or is not known in this database.
 --   $1 uuid  worker    $2 bigint  the key of the session's lock
 UPDATE tenon.worker SET lock_key = $2::bigint
 WHERE id = $1::uuid AND ended_at IS NULL AND state IN ('alive', 'draining')
-RETURNING id, tenon.paused_kinds(kinds);
+RETURNING state, tenon.paused_kinds(kinds);
