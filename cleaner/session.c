@@ -3,7 +3,7 @@
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/db/schema.h"
@@ -55,15 +55,15 @@ static bool session_open(struct cleaner *c, struct fault *f)
 
 static void log_up(const struct cleaner *c)
 {
-    char amqp[256] = "none", exposed[EXPOSED_BYTES];
+    char amqp[256] = "none", insecure[INSECURE_BYTES];
     if (c->amqp_url) {
         amqp_url_mask(c->amqp_url, amqp, sizeof amqp);
     }
     log_event(LOG_INFO, LOG_EVENT(c->was_up ? "database_up" : "cleaner_started"),
               LOG_TEXT("version", c->was_up ? NULL : TENON_VERSION),
               LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp),
-              LOG_TEXT("exposed",
-                       exposed_text(db_exposed(c->hot), c->amqp_url, c->otlp_url, exposed)));
+              LOG_TEXT("insecure",
+                       insecure_text(db_insecure(c->hot), c->amqp_url, c->otlp_url, insecure)));
 }
 
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */

@@ -57,7 +57,7 @@ static void tell_address(const struct ui *ui)
     (void)fflush(stdout);
     log_event(LOG_INFO, LOG_EVENT("ui_ready"), LOG_TEXT("listen", http_where(ui->http)),
               LOG_TEXT("database", pool_where(ui->pool)),
-              LOG_TEXT("exposed", http_is_loopback(ui->http) ? NULL : "HTTP not encrypted"));
+              LOG_TEXT("insecure", http_is_loopback(ui->http) ? NULL : "HTTP not encrypted"));
 }
 
 static void wait_for_stop(const sigset_t *signals)

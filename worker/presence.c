@@ -25,7 +25,7 @@ enum { STATE_BYTES = 16 };
 
 struct presence {
     const char *url;
-    const char *exposed; /* how its first session is, see db_exposed() */
+    const char *insecure; /* how its first session is, see db_insecure() */
     const struct served *served;
     int slots;
     struct mailbox *mailbox;
@@ -500,7 +500,7 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
         presence_free(p);
         return false;
     }
-    p->exposed = db_exposed(p->db);
+    p->insecure = db_insecure(p->db);
     report(p, true, false, p->worker_id);
     if (!thread_start(&p->thread, 0, presence_thread, p, "the presence session", f)) {
         presence_free(p);
@@ -532,9 +532,9 @@ const char *presence_exchange(const struct presence *p)
     return p->exchange;
 }
 
-const char *presence_exposed(const struct presence *p)
+const char *presence_insecure(const struct presence *p)
 {
-    return p->exposed;
+    return p->insecure;
 }
 
 bool presence_refused(struct presence *p, struct fault *f)

@@ -48,8 +48,8 @@ void presence_drain(struct presence *p); /* the worker claims nothing any more *
 /* The exchange in RabbitMQ, as the schema names it. */
 const char *presence_exchange(const struct presence *p);
 
-/* How the connection is unsafe, as db_exposed() says it. */
-const char *presence_exposed(const struct presence *p);
+/* How the connection is unsafe, as db_insecure() says it. */
+const char *presence_insecure(const struct presence *p);
 
 /* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
  * stop at once, and `f` is set. NULL is fine. */

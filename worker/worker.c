@@ -1,7 +1,7 @@
 #include "worker/worker.h"
 
 #include "core/amqp/amqp_publisher.h"
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/processors.h"
@@ -196,7 +196,7 @@ static void log_root(const struct worker *w)
 static void log_ready(void *owner)
 {
     const struct worker *w = owner;
-    char database[512], broker[512] = "none", exposed[EXPOSED_BYTES];
+    char database[512], broker[512] = "none", insecure[INSECURE_BYTES];
     const char *amqp_url = option_text(w->options, OPTION_AMQP_URL);
     const char *otlp_url = option_text(w->options, OPTION_OTLP_URL);
     db_url_mask(database_url(w->options), database, sizeof database);
@@ -207,8 +207,8 @@ static void log_ready(void *owner)
               LOG_TEXT("database", database), LOG_TEXT("broker", broker),
               LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->served.n_queues),
               LOG_NUM("handlers", w->served.handlers.n),
-              LOG_TEXT("exposed", exposed_text(presence_exposed(w->loop.presence), amqp_url,
-                                               otlp_url, exposed)));
+              LOG_TEXT("insecure", insecure_text(presence_insecure(w->loop.presence), amqp_url,
+                                                 otlp_url, insecure)));
 }
 
 /* Before the servers are there: a worker that waits for them is alive. */

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/statements.h"
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 #include "core/db/schema.h"
 
 #include <stdio.h>
@@ -126,12 +126,12 @@ static bool try_session(struct doctor *d, struct fault *f)
                             "give workers and cleaners a URL of the server itself", f);
 }
 
-static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
+static bool ask_insecure(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
 {
-    char text[EXPOSED_BYTES];
-    const char *exposed = exposed_text(db_exposed(db), amqp_url, NULL, text);
-    return !exposed || doctor_find(d, "warning", "encryption", exposed,
-                                   "sslmode=verify-full in the URL, amqps://", f);
+    char text[INSECURE_BYTES];
+    const char *insecure = insecure_text(db_insecure(db), amqp_url, NULL, text);
+    return !insecure || doctor_find(d, "warning", "encryption", insecure,
+                                    "sslmode=verify-full in the URL, amqps://", f);
 }
 
 static void print_findings(const json_t *findings, bool partly)
@@ -159,7 +159,7 @@ static bool examine(struct doctor *d, struct db *db, struct fault *f)
     const char *amqp_url = option_text(d->o, OPTION_AMQP_URL);
     bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
     return compare_versions(d, db, f) && see_sessions(d, db, f) && ask_database(d, db, f) &&
-           compare_clocks(d, db, f) && try_session(d, f) && ask_exposed(d, db, amqp_url, f) &&
+           compare_clocks(d, db, f) && try_session(d, f) && ask_insecure(d, db, amqp_url, f) &&
            (!broker || doctor_broker(d, db, amqp_url, f));
 }
 

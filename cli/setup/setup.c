@@ -6,7 +6,7 @@
 #include "cli/statements.h"
 #include "core/amqp/amqp_topology.h"
 #include "core/base/array.h"
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -253,10 +253,10 @@ static bool print_missing(const struct migration_plan *plan, struct fault *f)
 
 static bool print_text(const struct setup *s, struct fault *f)
 {
-    char exposed[EXPOSED_BYTES];
+    char insecure[INSECURE_BYTES];
     (void)printf("connected to %s\n", db_where(s->db));
-    if (exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed)) {
-        (void)printf("exposed on the way: %s (SECURITY.md, \"Connections\")\n", exposed);
+    if (insecure_text(db_insecure(s->db), s->amqp_url, NULL, insecure)) {
+        (void)printf("insecure on the way: %s (SECURITY.md, \"Connections\")\n", insecure);
     }
     print_schema(s);
     print_grants(s);
@@ -305,11 +305,11 @@ static json_t *json_broker(const struct setup *s)
 
 static json_t *json_report(const struct setup *s)
 {
-    char exposed[EXPOSED_BYTES];
+    char insecure[INSECURE_BYTES];
     int ours = schema_migrations[schema_migrations_n - 1].version;
     bool all = !s->dry_run && s->plan.first < schema_migrations_n;
     return json_pack("{s:s, s:s?, s:b, s:i, s:s, s:o, s:o, s:o}", "database", db_where(s->db),
-                     "exposed", exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed),
+                     "insecure", insecure_text(db_insecure(s->db), s->amqp_url, NULL, insecure),
                      "dry_run", s->dry_run, "schema_version", all ? ours : s->plan.version,
                      "mended", s->mended, s->dry_run ? "missing" : "applied", json_migrations(s),
                      "granted", json_grants(s), "rabbitmq", json_broker(s));

@@ -430,9 +430,9 @@ const char *db_where(const struct db *db)
     return db->where;
 }
 
-const char *db_exposed(const struct db *db)
+const char *db_insecure(const struct db *db)
 {
-    return where_exposed(db->conn);
+    return where_insecure(db->conn);
 }
 
 static void ignore_notice(void *arg, const PGresult *result)

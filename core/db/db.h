@@ -97,7 +97,7 @@ const char *db_where(const struct db *db);
 
 /* How a connection to another host is unsafe: "not encrypted" or "not verified"; NULL = it is safe,
  * or leads to this host. */
-const char *db_exposed(const struct db *db);
+const char *db_insecure(const struct db *db);
 
 /* What a URL names, without its password, for log lines; `text` gets at most `size` bytes. */
 void db_url_mask(const char *url, char *text, size_t size);

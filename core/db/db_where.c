@@ -1,6 +1,6 @@
 #include "core/db/db_where.h"
 
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 #include "core/db/db.h"
 
 #include <ctype.h>
@@ -173,10 +173,10 @@ static bool verifies(PGconn *conn)
 }
 
 /* A socket has no address. */
-const char *where_exposed(PGconn *conn)
+const char *where_insecure(PGconn *conn)
 {
     const char *address = PQhostaddr(conn);
-    if (!address || !*address || !exposed_host(address) || PQgssEncInUse(conn)) {
+    if (!address || !*address || !host_is_remote(address) || PQgssEncInUse(conn)) {
         return NULL;
     }
     return !PQsslInUse(conn) ? "not encrypted" : verifies(conn) ? NULL : "not verified";

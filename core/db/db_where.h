@@ -16,6 +16,6 @@ void where_text(const struct pg_conn *conn, char *text, size_t size);
 MUST_CHECK bool where_url_check(const char *url, struct fault *f);
 
 /* "not encrypted" or "not verified", when it is a connection to another host; NULL = neither. */
-const char *where_exposed(struct pg_conn *conn);
+const char *where_insecure(struct pg_conn *conn);
 
 #endif

@@ -56,7 +56,7 @@ bool probes_open(const char *address, const struct probed *probed, struct probes
         return fault_add(f, "--http");
     }
     log_event(LOG_INFO, LOG_EVENT("http_ready"), LOG_TEXT("listen", http_where(p->http)),
-              LOG_TEXT("exposed", http_is_loopback(p->http) ? NULL : "HTTP not encrypted"));
+              LOG_TEXT("insecure", http_is_loopback(p->http) ? NULL : "HTTP not encrypted"));
     *ret = p;
     return true;
 }

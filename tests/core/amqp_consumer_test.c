@@ -2,7 +2,7 @@
 /* timeout: 120 */
 /* only: all */
 /* The consumer against a real RabbitMQ, and against one that hangs. */
-#include "tests/support/seen.h"
+#include "tests/support/consumer_log.h"
 #include "tests/support/silent.h"
 
 #include "core/amqp/amqp_publisher.h"
@@ -22,9 +22,9 @@ static void test_delivers(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 50);
-    seen_listen(&s, fx->amqp_url, one, true);
+    consumer_log_start(&s, fx->amqp_url, one, true);
     AWAIT(&s, s.ups == 1);
     assert_int_equal(s.n, 0); /* not before the first prefetch */
     consumer_prefetch(s.c, 20);
@@ -44,9 +44,9 @@ static void test_close_sends_acks(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 10);
-    seen_listen(&s, fx->amqp_url, one, false);
+    consumer_log_start(&s, fx->amqp_url, one, false);
     consumer_prefetch(s.c, 10);
     AWAIT(&s, s.n == 10);
     consumer_ack(s.c, s.epoch, s.last_tag - 4);
@@ -59,9 +59,9 @@ static void test_prefetch_is_a_budget(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 100);
-    seen_listen(&s, fx->amqp_url, one, false);
+    consumer_log_start(&s, fx->amqp_url, one, false);
     consumer_prefetch(s.c, 10);
     await_depth(b, one, 90);
     AWAIT(&s, s.n == 10);
@@ -83,9 +83,9 @@ static void test_prefetch_zero_gives_back(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 10);
-    seen_listen(&s, fx->amqp_url, one, false);
+    consumer_log_start(&s, fx->amqp_url, one, false);
     consumer_prefetch(s.c, 10);
     AWAIT(&s, s.n == 10);
     int64_t old_epoch = s.epoch;
@@ -111,9 +111,9 @@ static void test_a_wrong_ack_is_not_sent(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 1);
-    seen_listen(&s, fx->amqp_url, one, false);
+    consumer_log_start(&s, fx->amqp_url, one, false);
     consumer_prefetch(s.c, 10);
     AWAIT(&s, s.n == 1);
     consumer_ack(s.c, s.epoch, 1000);
@@ -129,7 +129,7 @@ static void test_hostile_bodies(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     static char huge[300000];
     memset(huge, '7', sizeof huge);
     static const char *const bodies[] = {"", "0", "-1", "abc", "9223372036854775808", "1 OR 1=1"};
@@ -139,7 +139,7 @@ static void test_hostile_bodies(void **state)
     broker_publish(b, one, huge, sizeof huge);
     broker_publish(b, one, "1\0002", 3);
     publish_ids(b, one, 7, 1);
-    seen_listen(&s, fx->amqp_url, one, true);
+    consumer_log_start(&s, fx->amqp_url, one, true);
     consumer_prefetch(s.c, 1); /* they take nothing of the budget for long */
     AWAIT(&s, s.n == 1);
     assert_int_equal(s.ids[0], 7);
@@ -154,10 +154,10 @@ static void test_declares_its_queues(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     broker_delete_queue(b, one);
     broker_delete_queue(b, "other/b");
-    seen_listen(&s, fx->amqp_url, two, true);
+    consumer_log_start(&s, fx->amqp_url, two, true);
     consumer_prefetch(s.c, 2);
     AWAIT(&s, s.ups == 1);
     publish_ids(b, one, 1, 3);
@@ -174,9 +174,9 @@ static void test_a_queue_declared_otherwise(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
-    struct seen s;
+    struct consumer_log s;
     broker_spy(b, one, one);
-    seen_listen(&s, fx->amqp_url, one, true);
+    consumer_log_start(&s, fx->amqp_url, one, true);
     consumer_prefetch(s.c, 2);
     AWAIT(&s, s.downs == 1);
     assert_contains(s.down, "406");
@@ -192,9 +192,9 @@ static void test_a_missing_exchange_is_waited_for(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
-    struct seen s;
+    struct consumer_log s;
     broker_delete_exchange(b);
-    seen_listen(&s, fx->amqp_url, one, true);
+    consumer_log_start(&s, fx->amqp_url, one, true);
     AWAIT(&s, s.downs == 1);
     assert_contains(s.down, "tenon setup");
     broker_declare_exchange(b);
@@ -208,7 +208,7 @@ static void test_rights(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     char url[600];
     broker_delete_queue(b, one);
     broker_ctl("delete_user worker-%s || true", fx->vhost); /* of a run that failed */
@@ -217,7 +217,7 @@ static void test_rights(void **state)
                fx->vhost);
     (void)snprintf(url, sizeof url, "amqp://worker-%s:word@%s", fx->vhost,
                    strchr(fx->amqp_url, '@') + 1);
-    seen_listen(&s, url, one, true);
+    consumer_log_start(&s, url, one, true);
     consumer_prefetch(s.c, 2);
     AWAIT(&s, s.downs == 1);
     assert_contains(s.down, "403");
@@ -235,9 +235,9 @@ static void test_a_deleted_queue_is_declared_again(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 1);
-    seen_listen(&s, fx->amqp_url, one, true);
+    consumer_log_start(&s, fx->amqp_url, one, true);
     consumer_prefetch(s.c, 5);
     AWAIT(&s, s.n == 1);
     broker_delete_queue(b, one);
@@ -272,9 +272,9 @@ static void test_a_lost_connection_comes_back(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = declared(fx);
-    struct seen s;
+    struct consumer_log s;
     publish_ids(b, one, 1, 4);
-    seen_listen(&s, fx->amqp_url, one, false);
+    consumer_log_start(&s, fx->amqp_url, one, false);
     consumer_prefetch(s.c, 4);
     AWAIT(&s, s.n == 4);
     uint64_t tag = s.last_tag;
@@ -294,14 +294,14 @@ static void test_a_lost_connection_comes_back(void **state)
 static void test_says_why_it_is_down(void **state)
 {
     struct fixture *fx = *state;
-    struct seen s;
+    struct consumer_log s;
     char url[600];
     url_with_path(fx->amqp_url, "no-such-vhost", url, sizeof url);
-    seen_listen(&s, url, one, false);
+    consumer_log_start(&s, url, one, false);
     AWAIT(&s, s.downs == 1);
     assert_contains(s.down, "no-such-vhost");
     consumer_close(s.c, 2000);
-    seen_listen(&s, "amqp://nobody:wrong-word@127.0.0.1:1/", one, false);
+    consumer_log_start(&s, "amqp://nobody:wrong-word@127.0.0.1:1/", one, false);
     AWAIT(&s, s.downs == 1);
     assert_contains(s.down, "connection refused");
     assert_null(strstr(s.down, "wrong-word"));
@@ -313,9 +313,9 @@ static void test_says_why_it_is_down(void **state)
 static void hang(bool takes)
 {
     struct silent silent;
-    struct seen s;
+    struct consumer_log s;
     silent_open(&silent, takes);
-    seen_listen(&s, silent.url, one, false);
+    consumer_log_start(&s, silent.url, one, false);
     consumer_prefetch(s.c, 1);
     consumer_ack(s.c, 1, 1);
     int64_t start = now_ms();

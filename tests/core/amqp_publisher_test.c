@@ -2,8 +2,8 @@
 /* timeout: 120 */
 /* only: all */
 /* The publisher against a real RabbitMQ, and against one that hangs. */
+#include "tests/support/consumer_log.h"
 #include "tests/support/proxy.h"
-#include "tests/support/seen.h"
 #include "tests/support/silent.h"
 
 #include "core/amqp/amqp_publisher.h"

@@ -1,7 +1,7 @@
 /* only: all */
 /* Spans on their way out, without servers: texts that JSON does not take, and names that the
  * resolver does not find. traces_test.c has the rest. */
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 #include "core/base/now.h"
 #include "core/http/http.h"
 #include "core/http/otlp.h"
@@ -138,7 +138,7 @@ static void test_a_collector_that_was_away_is_not_waited_for(void **state)
 
 /* --- the way to it --- */
 
-static void test_what_is_exposed(void **state)
+static void test_what_is_insecure(void **state)
 {
     static const struct {
         const char *database, *amqp, *otlp, *text;
@@ -156,8 +156,8 @@ static void test_what_is_exposed(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[EXPOSED_BYTES];
-        const char *got = exposed_text(cases[i].database, cases[i].amqp, cases[i].otlp, text);
+        char text[INSECURE_BYTES];
+        const char *got = insecure_text(cases[i].database, cases[i].amqp, cases[i].otlp, text);
         assert_string_equal(got ? got : "", cases[i].text ? cases[i].text : "");
     }
 }
@@ -169,7 +169,7 @@ int main(void)
         cmocka_unit_test(test_a_span_with_a_bad_text_is_left_out_alone),
         cmocka_unit_test(test_a_look_up_that_hangs),
         cmocka_unit_test(test_a_collector_that_was_away_is_not_waited_for),
-        cmocka_unit_test(test_what_is_exposed),
+        cmocka_unit_test(test_what_is_insecure),
     };
     return RUN_GROUP(tests);
 }

@@ -156,49 +156,49 @@ static void listen_here(struct fixture *fx)
     server_reconnect(fx);
 }
 
-/* What a cleaner with this URL says when it starts; NULL = nothing is exposed. */
+/* What a cleaner with this URL says when it starts; NULL = nothing is insecure. */
 static void cleaner_says(struct fixture *fx, const char *host, const char *mode, const char *amqp,
-                         const char *exposed)
+                         const char *insecure)
 {
     char url[1200], amqp_url[100], text[200];
     const char *at = strchr(fx->database_url, '@'), *port = strrchr(at, ':');
     (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=%s&sslrootcert=%s/ca.pem",
                    (int)(at - fx->database_url), fx->database_url, host, port, mode, fx->dir);
     (void)snprintf(amqp_url, sizeof amqp_url, "amqp://%s:1", amqp);
-    (void)snprintf(text, sizeof text, "exposed=\"%s\"", exposed ? exposed : "");
+    (void)snprintf(text, sizeof text, "insecure=\"%s\"", insecure ? insecure : "");
     struct process *p = TENON(fx, "cleaner", "--database-url", url, "--amqp-url", amqp_url);
     process_await_line(p, "event=cleaner_started", LIMIT_MS);
-    assert_int_equal(process_lines(p, exposed ? text : "exposed="), exposed ? 1 : 0);
+    assert_int_equal(process_lines(p, insecure ? text : "insecure="), insecure ? 1 : 0);
     process_kill(p);
 }
 
-static void doctor_says(struct fixture *fx, const char *mode, const char *exposed)
+static void doctor_says(struct fixture *fx, const char *mode, const char *insecure)
 {
     char url[1200];
     const char *at = strchr(fx->database_url, '@');
     (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=%s", (int)(at - fx->database_url),
                    fx->database_url, here, strrchr(at, ':'), mode);
     says(fx, (const char *const[]){"doctor", "--database-url", url, "--amqp-url", "none", NULL},
-         NULL, 1, exposed);
+         NULL, 1, insecure);
 }
 
-static void worker_says(struct fixture *fx, const char *exposed)
+static void worker_says(struct fixture *fx, const char *insecure)
 {
     char url[1200], text[200];
     const char *at = strchr(fx->database_url, '@');
     (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=require", (int)(at - fx->database_url),
                    fx->database_url, here, strrchr(at, ':'));
-    (void)snprintf(text, sizeof text, "exposed=\"%s\"", exposed);
+    (void)snprintf(text, sizeof text, "insecure=\"%s\"", insecure);
     struct process *p = TENON(fx, "worker", "--database-url", url, "--amqp-url", "none",
                               "--handler", "a=true");
     process_await_line(p, "event=worker_ready", LIMIT_MS);
     assert_int_equal(process_lines(p, text), 1);
     process_kill(p);
     says(fx, (const char *const[]){"setup", "--database-url", url, "--amqp-url", "none", NULL},
-         NULL, 0, "exposed on the way: PostgreSQL not verified");
+         NULL, 0, "insecure on the way: PostgreSQL not verified");
 }
 
-static void test_what_is_exposed_is_told(void **state)
+static void test_what_is_insecure_is_told(void **state)
 {
     struct fixture *fx = *state;
     if (!find_here()) {
@@ -282,7 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_certificates_of_rabbitmq),
         WITH_OWN_POSTGRESQL(test_certificates_of_postgresql),
-        WITH_OWN_POSTGRESQL(test_what_is_exposed_is_told),
+        WITH_OWN_POSTGRESQL(test_what_is_insecure_is_told),
     };
     return RUN_GROUP(tests);
 }

@@ -286,7 +286,7 @@ static void test_others_come_in_only_with_a_secret(void **state)
     write_file(fx, "token", "a-token-of-somebody\n", path);
     const char *const args[] = {"--listen", "0.0.0.0:0", "--token-file", path, NULL};
     web_open(fx, &w, args, NULL);
-    process_await_line(w.process, "exposed=\"HTTP not encrypted\"", LIMIT_MS);
+    process_await_line(w.process, "insecure=\"HTTP not encrypted\"", LIMIT_MS);
     assert_int_equal(get(&w, "/api/session", ""), 401);
     assert_int_equal(get(&w, "/api/session", "Authorization: Bearer a-token-of-somebody\r\n"), 200);
     web_close(&w);

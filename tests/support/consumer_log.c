@@ -1,4 +1,4 @@
-#include "tests/support/seen.h"
+#include "tests/support/consumer_log.h"
 
 #include "core/base/now.h"
 
@@ -7,7 +7,7 @@
 
 static void on_event(void *owner, const struct consumer_event *e)
 {
-    struct seen *s = owner;
+    struct consumer_log *s = owner;
     (void)pthread_mutex_lock(&s->lock);
     s->hostile += e->hostile;
     switch (e->type) {
@@ -44,12 +44,12 @@ void await_depth(struct broker *b, const char *key, int64_t depth)
     }
 }
 
-void seen_listen(struct seen *s, const char *url, const char *keys, bool acks)
+void consumer_log_start(struct consumer_log *s, const char *url, const char *keys, bool acks)
 {
     struct fault f = {0};
     struct consumer_settings settings = {
         .url = url, .exchange = "tenon", .keys = keys, .on_event = on_event, .owner = s};
-    *s = (struct seen){.acks = acks};
+    *s = (struct consumer_log){.acks = acks};
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->news, NULL);
     (void)pthread_mutex_lock(&s->lock); /* no event before s->c is set */

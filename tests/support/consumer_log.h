@@ -1,6 +1,6 @@
 /* What a consumer reports, for tests; and waiting for it, and for the depth of a queue. */
-#ifndef TENON_TESTS_SUPPORT_SEEN_H
-#define TENON_TESTS_SUPPORT_SEEN_H
+#ifndef TENON_TESTS_SUPPORT_CONSUMER_LOG_H
+#define TENON_TESTS_SUPPORT_CONSUMER_LOG_H
 
 #include "tests/support/broker.h"
 #include "tests/support/fixture.h"
@@ -12,7 +12,7 @@
 
 enum { LIMIT_MS = 15000, IDS_MAX = 4096 };
 
-struct seen {
+struct consumer_log {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct consumer *c;
@@ -46,7 +46,7 @@ struct seen {
 
 /* Start a consumer of these routing keys, separated by blanks, that reports to `s`, which acks at
  * once if it `acks`. */
-void seen_listen(struct seen *s, const char *url, const char *keys, bool acks);
+void consumer_log_start(struct consumer_log *s, const char *url, const char *keys, bool acks);
 
 void await_depth(struct broker *b, const char *key, int64_t depth);
 

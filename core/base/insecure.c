@@ -1,4 +1,4 @@
-#include "core/base/exposed.h"
+#include "core/base/insecure.h"
 
 #include "core/amqp/amqp_url.h"
 
@@ -6,13 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
-bool exposed_host(const char *host)
+bool host_is_remote(const char *host)
 {
     return *host && *host != '/' && strcmp(host, "localhost") != 0 && strcmp(host, "::1") != 0 &&
            strncmp(host, "127.", 4) != 0 && strncmp(host, "::ffff:127.", 11) != 0;
 }
 
-static bool amqp_is_exposed(const char *url)
+static bool amqp_is_insecure(const char *url)
 {
     struct fault ignored = {0};
     struct amqp_url parts = {0};
@@ -21,14 +21,14 @@ static bool amqp_is_exposed(const char *url)
         return false;
     }
     for (int i = 0; i < parts.n_hosts && !parts.tls; i++) {
-        found = found || exposed_host(parts.hosts[i].name);
+        found = found || host_is_remote(parts.hosts[i].name);
     }
     amqp_url_clear(&parts);
     return found;
 }
 
 /* "http://[::1]:4318/path"; an option's check has seen to its form. */
-static bool otlp_is_exposed(const char *url)
+static bool otlp_is_insecure(const char *url)
 {
     static const char plain[] = "http://";
     char host[256];
@@ -39,26 +39,26 @@ static bool otlp_is_exposed(const char *url)
     bool bracketed = *at == '[';
     at += bracketed;
     (void)snprintf(host, sizeof host, "%.*s", (int)strcspn(at, bracketed ? "]" : ":/?#"), at);
-    return exposed_host(host);
+    return host_is_remote(host);
 }
 
-static void add(char text[EXPOSED_BYTES], const char *what, const char *how)
+static void add(char text[INSECURE_BYTES], const char *what, const char *how)
 {
     size_t at = strlen(text);
-    (void)snprintf(text + at, EXPOSED_BYTES - at, "%s%s %s", at > 0 ? ", " : "", what, how);
+    (void)snprintf(text + at, INSECURE_BYTES - at, "%s%s %s", at > 0 ? ", " : "", what, how);
 }
 
-const char *exposed_text(const char *database, const char *amqp_url, const char *otlp_url,
-                         char text[EXPOSED_BYTES])
+const char *insecure_text(const char *database, const char *amqp_url, const char *otlp_url,
+                          char text[INSECURE_BYTES])
 {
     text[0] = '\0';
     if (database) {
         add(text, "PostgreSQL", database);
     }
-    if (amqp_is_exposed(amqp_url)) {
+    if (amqp_is_insecure(amqp_url)) {
         add(text, "RabbitMQ", "not encrypted");
     }
-    if (otlp_is_exposed(otlp_url)) {
+    if (otlp_is_insecure(otlp_url)) {
         add(text, "collector", "not encrypted");
     }
     return *text ? text : NULL;
