@@ -400,30 +400,24 @@ static void pause_part(struct decider *d, struct part *part, int64_t now_ms)
     part->pause_ms = sooner(2 * part->pause_ms, RETRY_MAX_MS);
 }
 
-/* Parts that failed together go again at once, apart. A part that failed by itself pauses; without
- * the server all parts pause. Outcomes that met a lock, most likely, go again at once, with the
- * form of the statement that passes over locked rows. */
-static void pause_parts(struct decider *d, enum round_failure failure, int64_t now_ms)
+/* Parts that failed together go again at once, apart. A part that failed by itself pauses, unless
+ * it was halved; without the server all parts pause. Outcomes that met a lock, most likely, go
+ * again at once, with the form of the statement that passes over locked rows. */
+static void fail_parts(struct decider *d, enum round_failure failure, bool halved, int64_t now_ms)
 {
     const struct round *x = &d->round;
     bool rolled_back = failure == FAILURE_AGAIN || failure == FAILURE_ROW;
     bool locked = failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked;
-    bool again = rolled_back && (round_parts(x) > 1 || locked);
-    for (int i = 0; i < ROUND_PARTS && !again; i++) {
-        if (x->has[i] || !rolled_back) {
-            pause_part(d, &d->rounds.parts[i], now_ms);
-        }
-    }
-    if (x->n_finish > 0) {
-        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
-    }
-}
-
-static void set_failed(struct decider *d, enum round_failure failure)
-{
+    bool at_once = halved || (rolled_back && (round_parts(x) > 1 || locked));
     for (int i = 0; i < ROUND_PARTS; i++) {
         struct part *part = &d->rounds.parts[i];
-        part->failed = part->failed || (d->round.has[i] && failure != FAILURE_UNSENT);
+        part->failed = part->failed || (x->has[i] && failure != FAILURE_UNSENT);
+        if (!at_once && (x->has[i] || !rolled_back)) {
+            pause_part(d, part, now_ms);
+        }
+    }
+    if (x->n_finish > 0 && failure != FAILURE_ROW) {
+        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     }
 }
 
@@ -433,10 +427,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     bool unknown = failure == FAILURE_UNKNOWN;
     d->rounds.in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
-    if (!halved) {
-        pause_parts(d, failure, now_ms);
-    }
-    set_failed(d, failure);
+    fail_parts(d, failure, halved, now_ms);
     bool hidden = halved || (failure == FAILURE_ROW && round_parts(x) > 1);
     if (!d->rounds.failing && !hidden) {
         d->rounds.failing = true;

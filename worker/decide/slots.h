@@ -94,19 +94,24 @@ void slots_verify_soon(struct decider *d, struct claim *c, int64_t now_ms);
 void slots_tell_drain(struct decider *d);
 bool slots_hears(const struct decider *d, int slot); /* a pool child that reads what it is told */
 
-void slots_add(struct decider *d, int slot, struct claim *c); /* the child is given this claim */
+/* The child is given this claim; it has it no longer. */
+void slots_add(struct decider *d, int slot, struct claim *c);
 void slots_remove(struct decider *d, struct claim *c);
 
 void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, and give_decide() */
 int64_t slots_due(const struct decider *d, int64_t now_ms);
-bool slots_takes_more(const struct slot *s); /* a pool child that may be given tasks, */
-int slots_free(const struct decider *d, const struct slot *s); /* and how many more now */
-int slots_room(const struct decider *d); /* tasks that could be given to children now */
+
+/* May this child be given tasks, and how many more now? How many could all children take now? */
+bool slots_takes_more(const struct slot *s);
+int slots_free(const struct decider *d, const struct slot *s);
+int slots_room(const struct decider *d);
+
 bool slots_all_empty(const struct decider *d);
-struct claim *slots_find(const struct decider *d, int slot,
-                         int64_t id); /* NULL = it is not there */
-struct claim *slots_next_given(const struct decider *d,
-                               const struct claim *c); /* of all slots; NULL: the first */
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
+
+/* The claim of this task in the slot; the next claim of all slots after `c`, which is NULL for the
+ * first. NULL = there is none. */
+struct claim *slots_find(const struct decider *d, int slot, int64_t id);
+struct claim *slots_next_given(const struct decider *d, const struct claim *c);
 
 #endif
