@@ -298,8 +298,10 @@ static void check_promises(struct sim *s, struct node *n)
 
 /* --- wake-ups --- */
 
-void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
+void check_ack(struct sim *s, struct node *n, int64_t epoch, uint64_t tag)
 {
+    n->acked_epoch = epoch;
+    n->acked_tag = tag;
     const struct channel *c = &s->broker.channels[n->index];
     for (int i = 0; epoch == n->consumer.epoch && i < c->n_unacked; i++) {
         const struct message *m = &c->unacked[i];
@@ -309,8 +311,23 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
     }
 }
 
+/* While its channel lives, nothing that it was told of is forgotten: else it would stay unacked. */
+void check_wakeups(struct sim *s, const struct node *n)
+{
+    const struct decider *d = n->decider;
+    bool idle = d->wakeups.delivered.n == 0 && !d->wakeups.unacked;
+    if (idle && d->stop_level == 0 && d->epoch > 0 && n->told_epoch == d->epoch) {
+        check_that(s, n->acked_epoch == d->epoch && n->acked_tag >= n->told_tag,
+                   "worker %d has forgotten wake-ups up to %lld", n->index, (long long)n->told_tag);
+    }
+}
+
 void check_event(struct sim *s, struct node *n, const struct event *e)
 {
+    if (e->type == EVENT_WAKEUPS && e->epoch >= n->decider->epoch) {
+        n->told_epoch = e->epoch;
+        n->told_tag = e->last_tag;
+    }
     const struct claim *c = e->type == EVENT_PROGRESS ? slots_find(n->decider, e->slot, e->id)
                                                       : NULL;
     if (c && e->progress) {

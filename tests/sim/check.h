@@ -30,7 +30,8 @@ void check_round(struct sim *s, struct node *n);       /* it is asked */
 void check_answer(struct sim *s, struct node *n, const struct request *r);
 void check_event(struct sim *s, struct node *n, const struct event *e); /* before the decider */
 void check_taken(struct sim *s, struct node *n, const struct event *e); /* and after it */
-void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag);
+void check_ack(struct sim *s, struct node *n, int64_t epoch, uint64_t tag);
+void check_wakeups(struct sim *s, const struct node *n);
 void check_decider(struct sim *s, const struct node *n);
 void check_turn(struct sim *s, struct node *n);            /* begins */
 void check_idle(struct sim *s, struct node *n, bool idle); /* has ended; idle: without effect */

@@ -241,6 +241,7 @@ static int64_t decide_and_act(struct sim *s, struct node *n)
         if (!n->up) {
             return INT64_MAX;
         }
+        check_wakeups(s, n);
         d->actions.n = 0;
         check_that(s, ++rounds < 100, "worker %d decides for ever", n->index);
         if (!any) {

@@ -56,6 +56,8 @@ struct node {
     int idle_turns, rounds;
     int progress;
     int64_t child_fault_us;
+    int64_t told_epoch, acked_epoch; /* the last wake-ups it was told of, and acked */
+    uint64_t told_tag, acked_tag;
     int n_promises;
     struct promise promises[PROMISES_MAX];
 };
