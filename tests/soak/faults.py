@@ -1,6 +1,7 @@
 """The faults, each chosen and dosed by the seed. A fault says in `doubles` what it may excuse: "worker" the
-tasks that one worker ran, "database" those whose end could not be told, None nothing at all. One that could not
-be done fell flat, and excuses nothing; too many of those break the soak, as it has shown little then."""
+tasks that one worker ran, "database" those whose end could not be told, "lock" an end that is told late, None
+nothing at all. One that could not be done fell flat, and excuses nothing; too many of those break the soak, as
+it has shown little then."""
 import collections
 import signal
 import time
@@ -140,6 +141,7 @@ class Faults:
             fault.doubles = "database"
 
     def lock_table(self, fault):
+        fault.doubles = "lock"
         seconds = self.random.uniform(0.5, 1.5)
         self.soak.query("SET LOCAL lock_timeout = '3s'; LOCK tenon.task IN ACCESS EXCLUSIVE MODE;"
                         " SELECT pg_sleep(%s)", (seconds,))

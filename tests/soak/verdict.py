@@ -6,6 +6,7 @@ import os
 
 CRASHES_MAX = 3    # tenon gives a task up after so many workers died with it
 TELLING_S = 2.0    # a run may have ended so long before its worker died, and its end not be told yet
+LOCKED_S = 5.0     # and so much later if it met a lock: RETRY_MAX_MS of worker/decide/round.h
 RECOVERY_S = 90.0  # a claim whose commit was not known may be given back so much later
 
 Run = collections.namedtuple("Run", "task attempt pid worker start")
@@ -115,15 +116,21 @@ class Verdict:
         self.row("run without a commit", len(phantoms), not phantoms)
         self.details += [f"run without a commit: task {task}" for task in phantoms[:20]]
 
+    def told(self, run):
+        """When the database should know of the run's end at the latest."""
+        end = self.journal.end(run) or run.start
+        return max([end] + [fault.until + LOCKED_S for fault in self.faults if fault.doubles == "lock"
+                            and fault.at <= end + TELLING_S and fault.until >= end]) + TELLING_S
+
     def excuse(self, run, again):
         end = self.journal.end(run)
         for fault in self.faults:
             if fault.doubles == "worker" and fault.pid == run.worker:
-                if run.start <= fault.until and (end is None or end + TELLING_S >= fault.at):
+                if run.start <= fault.until and (end is None or self.told(run) >= fault.at):
                     return fault
             elif fault.doubles == "database":
                 if fault.at <= again.start and fault.until + RECOVERY_S >= run.start:
-                    if (end or run.start) + TELLING_S >= fault.at and run.start <= fault.until + TELLING_S:
+                    if self.told(run) >= fault.at and run.start <= fault.until + TELLING_S:
                         return fault
         return None
 
