@@ -14,6 +14,7 @@ from process import run
 NOTIFY = {"adaptive": """SELECT tenon.enqueue('noop', '{"i": 0}')""",
           "always": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false), pg_notify('tenon', '')""",
           "never": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false)"""}
+PRODUCED = {"plain": "", "limited": ", limit_keys => ARRAY['bench:' || :k]"}
 FLEET = {"slots": 8, "env": {"BENCH_WORK_MS": "10"}}
 # The parts of a chain's links, and all of each: the medians in ms. `parent_end` is when the one before had ended.
 LINK_PARTS = {"end_to_ready": "run_at - parent_end", "ready_to_claim": "start_time - run_at",
@@ -394,6 +395,25 @@ def limited(b):
     b.add("limited", f"{keys}-keys", "to_plain", figures["tasks_per_s"] / plain["tasks_per_s"], "")
 
 
+def producers(b):
+    """Transactions with one enqueue each, by SQL alone, of plain tasks and of tasks with a limit; a cleaner and no worker."""
+    for clients in b.sizes.clients:
+        rates = {}
+        for variant, arguments in PRODUCED.items():
+            b.servers.empty_tenon()
+            b.servers.sql("TRUNCATE tenon.limit_task, tenon.limit_event, tenon.limit_due, tenon.limit_start, tenon.limit_turn")
+            b.servers.sql("SELECT tenon.set_limit('bench', max_running => 2)")
+            b.servers.settle()
+            postgres_s = b.server_cpu_s()
+            with b.tenon.cleaner():
+                rates[variant] = pgbench(f"\\set k random(1, {b.sizes.limit_keys})\nSELECT tenon.enqueue('noop', '{{}}'::jsonb{arguments});\n",
+                                         clients, b.sizes.pgbench_s)
+                cpu_us = (b.server_cpu_s() - postgres_s) / (rates[variant] * b.sizes.pgbench_s) * 1e6
+            b.add("producers", f"{variant}-{clients}", "tasks_per_s", rates[variant], "1/s")
+            b.add("producers", f"{variant}-{clients}", "postgres_cpu_us_per_task", cpu_us, "us")
+        b.add("producers", f"limited-{clients}", "to_plain", rates["limited"] / rates["plain"], "")
+
+
 def drain_with_cleaner(b, n):
     postgres_s = b.server_cpu_s()
     with b.tenon.cleaner(), b.tenon.worker() as worker:
@@ -419,5 +439,5 @@ def flows_chain(b):
 
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
-       "scale": scale, "fleet": fleet, "flows": flows, "limited": limited,
+       "scale": scale, "fleet": fleet, "flows": flows, "limited": limited, "producers": producers,
        "footprint": footprint}

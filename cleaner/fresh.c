@@ -14,7 +14,7 @@ enum {
 };
 
 /* The columns of fresh.sql, but for those that wake_row() knows. */
-enum { DELAYED = 3, ANNOUNCED, WANTED, RUNNING, XMAX, NEXT };
+enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT };
 
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
 {
@@ -88,6 +88,7 @@ struct news {
     size_t above; /* rows above the old watermark */
     enum pace_news news;
     bool delayed; /* one of them has a run_at ahead */
+    bool blocked; /* one of them is */
 };
 
 static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
@@ -107,6 +108,7 @@ static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t
         news.news = rows_bool(rows, i, ANNOUNCED) && news.news != PACE_ROWS ? PACE_ANNOUNCED
                                                                             : PACE_ROWS;
         news.delayed = news.delayed || rows_bool(rows, i, DELAYED);
+        news.blocked = news.blocked || rows_bool(rows, i, BLOCKED);
         if (rows_bool(rows, i, WANTED)) {
             c->counts.fresh += wake_row(c, rows, i);
             POINT(fresh_published);
@@ -163,6 +165,9 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     if (news.delayed) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);
+    }
+    if (news.blocked) {
+        chores_hurry(c, CHORE_SETTLE, turn->now_ms);
     }
     return true;
 }

@@ -125,8 +125,8 @@ BEGIN
     END IF;
 END $$;
 
--- Must the publisher be woken? Only while it sleeps, and then it holds the advisory lock sleeper_key of tenon.setting. (A NOTIFY in
--- every commit would serialize all commits.)
+-- Must the leading cleaner be woken, to publish a task, or to settle one that is blocked? Only while it sleeps, and then it holds the advisory lock sleeper_key of tenon.setting.
+-- (A NOTIFY in every commit would serialize all commits.)
 CREATE OR REPLACE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
 LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
@@ -231,9 +231,7 @@ BEGIN
     END IF;
     added.exchange := d.exchange;
     added.routing_key := d.queue || '/' || kind;
-    IF coalesce(notify, true) AND look THEN
-        PERFORM pg_notify('tenon', 'settle');
-    ELSIF coalesce(notify, true) AND NOT announced AND NOT blocked THEN
+    IF coalesce(notify, true) AND (look OR NOT announced AND NOT blocked) THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -373,9 +371,7 @@ BEGIN
     IF blocked AND waits IS NULL THEN
         look := tenon.queue_limits(ids);
     END IF;
-    IF coalesce(notify, true) AND look THEN
-        PERFORM pg_notify('tenon', 'settle');
-    ELSIF coalesce(notify, true) AND NOT coalesce(announced, false) AND NOT blocked AND ids <> '{}' THEN
+    IF coalesce(notify, true) AND (look OR NOT coalesce(announced, false) AND NOT blocked AND ids <> '{}') THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;

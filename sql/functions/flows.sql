@@ -422,7 +422,6 @@ BEGIN
         IF tenon.publisher_sleeps((tenon.settings()).sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
-        PERFORM pg_notify('tenon', 'settle');  -- tasks with limits wait for it
     END IF;
     RETURN made;
 END $$;
