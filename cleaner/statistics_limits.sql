@@ -2,9 +2,13 @@
 -- and how many of a key it lets run at once. A kind or a queue has no other keys, whatever colons its name has.
 --   $1 bigint  how many limits
 SELECT l.name, l.paused, w.n, h.n, CASE WHEN l.strict THEN 1 ELSE l.max_running END
-FROM (SELECT name, p.what IS NOT NULL AS paused, strict, max_running
-      FROM tenon.limit FULL JOIN (SELECT * FROM tenon.paused WHERE what = 'limit') p USING (name)
-      ORDER BY name LIMIT $1::bigint) l
+FROM (SELECT n.name, p.name IS NOT NULL AS paused, r.strict, r.max_running
+      FROM ((SELECT name FROM tenon.limit ORDER BY name LIMIT $1::bigint)
+            UNION
+            (SELECT name FROM tenon.paused WHERE what = 'limit' ORDER BY name LIMIT $1::bigint)
+            ORDER BY name LIMIT $1::bigint) n
+      LEFT JOIN tenon.limit r ON r.name = n.name
+      LEFT JOIN tenon.paused p ON p.what = 'limit' AND p.name = n.name) l
 CROSS JOIN LATERAL (
     SELECT count(*) AS n
     FROM (SELECT FROM tenon.limit_task WHERE state = 'waits' AND key = l.name

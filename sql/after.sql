@@ -47,7 +47,7 @@ BEGIN
                             ('tenon.schedule', '{tenon.schedules}'), ('tenon.paused', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
                     ) s (source, copies)
                JOIN pg_attribute t ON t.attrelid = s.source AND t.attnum > 0 AND NOT t.attisdropped
-               JOIN pg_attribute o ON o.attrelid = ANY (s.copies) AND o.attname = t.attname
+               JOIN pg_attribute o ON o.attrelid = ANY (s.copies) AND o.attname = t.attname AND (s.source, t.attname) <> ('tenon.paused'::regclass, 'name')
               WHERE col_description(o.attrelid, o.attnum) IS NULL LOOP
         EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', c.relation, c.attname, c.text);
     END LOOP;

@@ -45,7 +45,7 @@ SELECT * FROM (
       FROM tenon.failing f
     UNION ALL
     SELECT 'warning', 'paused', tenon.pause_sentence(p), 'when the reason is over: ' || tenon.pause_advice(p)
-      FROM tenon.paused p
+      FROM tenon.paused p WHERE p.what IN ('everything', 'queue', 'kind')
     UNION ALL
     SELECT 'error', 'unhandled', format('%s of kind %s in queue %s: no worker has a handler for that', CASE d.n WHEN 1 THEN 'a due task' ELSE d.n || ' due tasks' END, d.kind, d.queue),
            'start a worker that serves both, or look whether a name is mistyped'

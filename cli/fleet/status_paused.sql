@@ -4,5 +4,5 @@
 SELECT s.sentence, (to_jsonb(p) || jsonb_build_object('sentence', s.sentence, 'advice', tenon.pause_advice(p)))::text
 FROM tenon.paused p
 CROSS JOIN LATERAL (SELECT tenon.pause_sentence(p) AS sentence OFFSET 0) s
-ORDER BY p.what, p.name
+ORDER BY array_position('{everything,queue,kind,schedule,limit}', p.what), p.name
 LIMIT $1::bigint;

@@ -337,7 +337,7 @@ BEGIN
     FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
         IF tenon.lock_limited(ended) THEN
             DELETE FROM tenon.limit l WHERE l.name = ended;
-            PERFORM tenon.limit_changed(ended, EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'limit' AND p.name = ended));
+            PERFORM tenon.limit_changed(ended);
         END IF;
     END LOOP;
 END $$;

@@ -191,6 +191,9 @@ BEGIN
     END IF;
     PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- read again: nobody changes it now
+    IF r.paused THEN
+        RETURN 1000;
+    END IF;
     moment := clock_timestamp();
     used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
     IF r.max_starts IS NOT NULL AND used > r.max_starts - n THEN
@@ -214,13 +217,22 @@ COMMENT ON FUNCTION tenon.take_limit IS $$For handlers that call a limited servi
 
 Call it by itself, outside of longer transactions: until yours ends, nobody else gets anything of that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
 
--- After a limit was set or removed: its waiting tasks are looked at again, and tasks enqueued to its kind or queue get its key,
--- or do not.
-CREATE OR REPLACE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
+-- After a limit was set, removed, paused or resumed: its waiting tasks are looked at again, and tasks enqueued to its kind or queue
+-- get its key, as long as it has a limit or a pause. That is read once the row of the kind or queue is locked: two sessions may
+-- change the limit and its pause at once.
+CREATE OR REPLACE FUNCTION tenon.limit_changed(name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     target text := substr(name, strpos(name, '/') + 1);
+    there  boolean;
 BEGIN
+    IF name LIKE 'kind/%' THEN
+        PERFORM FROM tenon.kind k WHERE k.name = target FOR NO KEY UPDATE;
+    ELSIF name LIKE 'queue/%' THEN
+        PERFORM FROM tenon.queue q WHERE q.name = target FOR NO KEY UPDATE;
+    END IF;
+    there := EXISTS (SELECT FROM tenon.limit l WHERE l.name = limit_changed.name)
+          OR EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'limit' AND p.name = limit_changed.name);
     IF name LIKE 'kind/%' AND there THEN
         INSERT INTO tenon.kind AS k (name, limited) VALUES (target, true)
         ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE SET limited = true WHERE NOT k.limited;
@@ -285,7 +297,7 @@ BEGIN
     ELSIF NOT paused THEN
         PERFORM tenon.resume_one('limit', name);
     END IF;
-    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.limit_changed(name);
     PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'max_running', max_running, 'max_starts', max_starts, 'per', per, 'strict', strict,
         'when_dead', when_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
@@ -309,7 +321,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM tenon.limit l WHERE l.name = remove_limit.name;
     IF tenon.resume_one('limit', name) OR FOUND THEN
-        PERFORM tenon.limit_changed(name, false);
+        PERFORM tenon.limit_changed(name);
         PERFORM tenon.note_audit('remove_limit', jsonb_build_object('limit', name), 1);
         RETURN true;
     END IF;
@@ -323,8 +335,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_limit_name(name);
+    PERFORM FROM tenon.limit l WHERE l.name = pause_limit.name FOR NO KEY UPDATE;  -- nobody is about to take from its rate
     PERFORM tenon.pause_one('limit', name, why);
-    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.limit_changed(name);
     PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
 END $$;
 
@@ -338,7 +351,7 @@ BEGIN
     IF NOT tenon.resume_one('limit', name) THEN
         RETURN false;
     END IF;
-    PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
+    PERFORM tenon.limit_changed(name);
     PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
     RETURN true;
 END $$;

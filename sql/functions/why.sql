@@ -125,7 +125,8 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO p FROM tenon.paused v
-     WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind LIMIT 1;
+     WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind
+     ORDER BY array_position('{everything,queue,kind}', v.what) LIMIT 1;
     IF FOUND THEN
         code := p.what || '_paused';
         sentence := tenon.pause_sentence(p);

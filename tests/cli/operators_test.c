@@ -314,6 +314,7 @@ static void test_a_paused_kind(void **state)
     SAYS(fx, "The kind a is paused by", "show", text);
     SAYS(fx, "tenon resume --kind a", "why", text);
     SAYS(fx, "paused by", "kind", "a");
+    SAYS(fx, "\"paused_why\": \"it is broken\"", "kind", "--json");
     SAYS(fx, "the kind a goes on", "resume", "--kind", "a");
     await_state(fx, id, "done");
     SAYS(fx, "the kind a was not paused", "resume", "--kind", "a");

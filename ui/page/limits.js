@@ -10,7 +10,7 @@ const COUNTED = 1000; // as far as the server counts
 export function holds(l) {
     const parts = [l.strict ? 'one after the other' : l.max_running && `${count(l.max_running)} at once`,
         l.max_starts && `${count(l.max_starts)} starts in ${span(l.per_ms / 1000)}`, l.fair && `fair${l.weight > 1 ? `, weight ${l.weight}` : ''}`];
-    return parts.filter(Boolean).join(', ') || (l.rule === null ? 'no limit' : 'nothing but its pause');
+    return parts.filter(Boolean).join(', ') || (l.rule === null && l.paused_here ? 'nothing but its pause' : 'no limit');
 }
 
 const counted = (n) => count(n, n >= COUNTED);

@@ -281,7 +281,8 @@ static int untold(const struct decider *d)
 static bool may_claim_now(const struct decider *d)
 {
     const struct part *parts = d->rounds.parts;
-    bool failed = parts[PART_FINISH].failed || parts[PART_REQUEUE].failed;
+    bool failed = parts[PART_WRITE].failed || parts[PART_FINISH].failed ||
+                  parts[PART_REQUEUE].failed;
     return round_may_claim(d) && !(failed && untold(d) >= UNTOLD_MAX);
 }
 
