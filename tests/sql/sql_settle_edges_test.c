@@ -252,6 +252,46 @@ static void test_a_pause_outlives_an_exception(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
 }
 
+/* One sets or pauses a limit, and another at once ends what there was before: whether tasks get its
+ * key goes by what is there then. */
+static void test_a_limit_and_its_pause_change_at_once(void **state)
+{
+    static const struct {
+        const char *before, *one, *other;
+    } cases[] = {
+        {"pause_limit('kind/a')", "set_limit('kind/a', max_running => 5)",
+         "resume_limit('kind/a')"},
+        {"set_limit('kind/b', max_running => 5)", "pause_limit('kind/b')",
+         "remove_limit('kind/b')"},
+        {"pause_limit('queue/q')", "set_limit('queue/q', strict => true)",
+         "resume_limit('queue/q')"},
+    };
+    struct fixture *fx = *state;
+    PGconn *one = sql_connect(fx->database_url), *other = sql_connect(fx->database_url);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sql[200];
+        test_sql(fx, "SELECT tenon.%s", cases[i].before);
+        sql_run(one, "BEGIN");
+        (void)snprintf(sql, sizeof sql, "SELECT tenon.%s", cases[i].one);
+        sql_run(one, sql);
+        (void)snprintf(sql, sizeof sql, "SELECT tenon.%s", cases[i].other);
+        assert_int_equal(PQsendQuery(other, sql), 1);
+        test_await(fx, 10000, "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid = %d)",
+                   PQbackendPID(other));
+        sql_run(one, "COMMIT");
+        for (PGresult *r = PQgetResult(other); r; r = PQgetResult(other)) {
+            assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+            PQclear(r);
+        }
+    }
+    assert_true(test_sql_bool(fx, "SELECT limited FROM tenon.kind WHERE name = 'a'"));
+    assert_true(test_sql_bool(fx, "SELECT limited FROM tenon.queue WHERE name = 'q'"));
+    assert_true(test_sql_bool(fx, "SELECT NOT limited AND NOT EXISTS (SELECT FROM tenon.paused)"
+                                  " FROM tenon.kind WHERE name = 'b'")); /* removed last */
+    PQfinish(one);
+    PQfinish(other);
+}
+
 static int64_t ready_of(struct fixture *fx, const char *key)
 {
     test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{%s}')", key);
@@ -427,6 +467,7 @@ int main(void)
         WITH_DATABASE(test_two_that_settle),
         WITH_DATABASE(test_a_task_that_comes_while_its_flow_is_cancelled),
         WITH_DATABASE(test_a_pause_outlives_an_exception),
+        WITH_DATABASE(test_a_limit_and_its_pause_change_at_once),
         WITH_DATABASE(test_a_take_beside_an_exception),
         WITH_DATABASE(test_a_take_in_a_deadlock),
         WITH_DATABASE(test_a_limit_that_is_changed_late),
