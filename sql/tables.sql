@@ -33,8 +33,8 @@
 --   worker         start of a worker process                            the worker; cleaners
 --   minute         minute of a queue, a kind and a worker, with counts  the worker; cleaners
 --   chore_failure  chore that keeps failing                             cleaners
---   settler        (one row) the lock of whoever settles                nobody
---   set_aside      row or part that was too slow                        settle, recover
+--   settler        (one row) locked by the session that settles         nobody
+--   set_aside      row or part of settle that was too slow, left out    settle, recover
 --
 -- And tenon.migration, which setup makes itself. Views stand with the functions of their subject.
 
@@ -67,7 +67,7 @@ COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, on
 COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
-COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
+COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: true while `tenon.producer` has rows.';
 COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for those who wait for it later; at least an hour.';
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
