@@ -83,7 +83,7 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself.$$;
+COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. `everything => true` resumes no queue or kind that was paused by its own name.$$;
 
 -- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, because the settings are missing; NULL = none. Plain
 -- SQL, so that it is inlined into the statements of a worker's presence.

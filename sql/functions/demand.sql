@@ -1,7 +1,7 @@
 -- How many slots a queue wants, for whatever starts and ends workers.
 
--- At most so many queues, by name: those that have defaults, a pause or a living worker before those that only have
--- tasks. A producer may make up as many names as he likes; here they cost what is asked for and no more.
+-- Up to `most` queues, by name: first those with defaults, a pause or a living worker, then those that only have tasks. However
+-- many names producers make up, only `most` are read.
 CREATE OR REPLACE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE named AS (

@@ -67,8 +67,8 @@ BEGIN
       FROM gone g;
 END $$;
 
--- A result of a few bytes may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What is longer than 2 MiB as text
--- is replaced by a note that says so; a worker measures what its handlers return.
+-- A result of a few bytes may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. A result longer than 2 MiB
+-- as text is replaced by a note that says so; a worker measures the results of its handlers.
 CREATE OR REPLACE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
