@@ -103,6 +103,7 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
     c->connect_failures = 0;
     c->led_ms = now_ms();
     verdict_start(&c->verdict, now_ms());
+    c->settled = (struct settled){.all_ms = 0};
     chores_start(c, at_ms);
     return at_ms;
 }

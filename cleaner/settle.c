@@ -11,8 +11,9 @@ enum {
     SETTLE_FEW = 16,     /* of more a poll costs less than their messages */
 };
 
-enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW }; /* columns of settle.sql; */
-enum { DUE = 3 }; /* of settle_freed.sql, after id, queue and kind */
+/* The columns of settle.sql; of settle_freed.sql, after id, queue and kind. */
+enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW, FIRST_NOTE, LAST_NOTE, XMIN, XMAX };
+enum { DUE = 3 };
 
 /* When something was settled there may be more at once. With --once it goes on until there was
  * nothing. */
@@ -53,15 +54,30 @@ static bool wake_freed(struct cleaner *c, const struct rows *settled, int64_t no
     return true;
 }
 
+static bool settle(struct cleaner *c, int64_t few, int64_t now_ms, struct rows **ret,
+                   struct fault *f)
+{
+    char few_text[24], from[24];
+    const char *const params[] = {CLEANER_BATCH_ROWS, few_text, from};
+    (void)snprintf(few_text, sizeof few_text, "%lld", (long long)few);
+    (void)snprintf(from, sizeof from, "%lld", (long long)settled_from(&c->settled, now_ms));
+    if (!db_exec(c->hot, &sql_settle, params, 3, ret, f)) {
+        return false;
+    }
+    const struct settled_answer answer = {.first = rows_int(*ret, 0, FIRST_NOTE),
+                                          .last = rows_int(*ret, 0, LAST_NOTE),
+                                          .xmin = rows_int(*ret, 0, XMIN),
+                                          .xmax = rows_int(*ret, 0, XMAX)};
+    settled_answered(&c->settled, &answer);
+    return true;
+}
+
 /* The tasks that it makes are fresh rows. */
 bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
     int64_t few = wake_notifies(c) ? 0 : SETTLE_FEW;
-    char few_text[8];
-    (void)snprintf(few_text, sizeof few_text, "%d", (int)few);
-    const char *const params[] = {CLEANER_BATCH_ROWS, few_text};
-    if (!db_exec(c->hot, &sql_settle, params, 2, &rows, f)) {
+    if (!settle(c, few, turn->now_ms, &rows, f)) {
         return false;
     }
     if (!rows_is_null(rows, 0, SLOW)) {

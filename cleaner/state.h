@@ -3,6 +3,7 @@
 #define TENON_CLEANER_STATE_H
 
 #include "cleaner/decide/pace.h"
+#include "cleaner/decide/settled.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "core/amqp/amqp_publisher.h"
@@ -97,6 +98,7 @@ struct cleaner {
     bool leader;
     char sleeper_key[24]; /* of the lock that says that the leader sleeps */
     struct watermark watermark;
+    struct settled settled;
     struct pace pace;
     bool notified;                  /* a NOTIFY came since fresh rows were read last */
     bool reread;                    /* they are read a second time at once */

@@ -71,11 +71,12 @@ static bool take_lead(struct cleaner *c, const struct rows *rows, const struct t
 /* Only the leader asks for rows. */
 static bool ask(struct cleaner *c, struct rows **ret, struct fault *f)
 {
-    char mark[24], due[24];
-    const char *const params[] = {c->leader ? mark : NULL, c->leader ? due : NULL};
+    char mark[24], due[24], settled[24];
+    const char *const params[] = {c->leader ? mark : NULL, c->leader ? due : NULL, settled};
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(due, sizeof due, "%lld", (long long)c->due_us);
-    return db_exec(c->hot, &sql_watch, params, 2, ret, f);
+    (void)snprintf(settled, sizeof settled, "%lld", (long long)c->settled.id);
+    return db_exec(c->hot, &sql_watch, params, 3, ret, f);
 }
 
 /* Whoever has something to do has a turn in this round, or when the next row is due. */

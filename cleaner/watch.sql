@@ -1,6 +1,7 @@
 -- What every cleaner asks once a second: who leads, and is there anything to do for the other chores?
 --   $1 bigint   rows above this id are fresh                   NULL = not asked
 --   $2 bigint   delayed rows are published up to this run_at, microseconds since 1970; NULL = not asked
+--   $3 bigint   notes up to this id are settled
 -- suspect: somebody whose row says alive does not hold his lock (workers.sql says who). led: a session that may holds
 -- the leader's lock. disturbed: somebody else has the sleeper's lock as only the leader may, or waits for it.
 WITH held AS MATERIALIZED (SELECT * FROM tenon.lock)
@@ -20,8 +21,7 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
        EXISTS (SELECT FROM tenon.worker w
                WHERE w.ended_at IS NULL AND w.lock_key NOT IN (SELECT h.key FROM held h WHERE h.counts)) AS suspect,
        least(tenon.limits_due_ms(),
-             CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) OR EXISTS (SELECT FROM tenon.again_note WHERE id > 0) OR EXISTS (SELECT FROM tenon.flow_note WHERE id > 0)
-                       OR EXISTS (SELECT FROM tenon.waiting WHERE NOT settled) OR EXISTS (SELECT FROM tenon.signal WHERE NOT settled) THEN 0
+             CASE WHEN tenon.has_unsettled($3::bigint) THEN 0
                   ELSE least((SELECT ceil(extract(epoch FROM until - now()) * 1000)::bigint FROM tenon.waiting ORDER BY until LIMIT 1),
                        (SELECT ceil(extract(epoch FROM start_before - now()) * 1000)::bigint
                         FROM tenon.task

@@ -466,10 +466,14 @@ COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
 COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
 
+-- The ids of again_note, flow_note and limit_event, in one order: one number says up to where the leading cleaner has settled them
+-- (cleaner/decide/settled.h). Without it, while an old snapshot is held, each settle would read all notes that were deleted since.
+CREATE SEQUENCE tenon.note_id;
+
 -- Append-only: keys whose holder has ended, or will have another attempt, so that the rows of tenon.again may be settled.
 -- A statement that ends a task adds a row here, and therefore never waits for a settler that holds those rows.
 CREATE TABLE tenon.again_note (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bigint DEFAULT nextval('tenon.note_id') PRIMARY KEY,
     unique_key text NOT NULL,
     kind       text NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
@@ -550,7 +554,7 @@ COMMENT ON COLUMN tenon.flow_wait.on_dead IS 'What the task does when that one i
 -- Append-only: what tenon.settle() has to look at. Whoever ends a task, or makes one that waits for a task which may
 -- have ended by now, leaves one, and so he needs no lock.
 CREATE TABLE tenon.flow_note (
-    id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id   bigint      DEFAULT nextval('tenon.note_id') PRIMARY KEY,
     at   timestamptz NOT NULL DEFAULT now(),
     flow bigint      NOT NULL,
     task bigint,
@@ -658,7 +662,7 @@ COMMENT ON COLUMN tenon.limit_turn.active IS 'When it was seen to last, its own 
 -- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
 -- no lock that another may hold.
 CREATE TABLE tenon.limit_event (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bigint DEFAULT nextval('tenon.note_id') PRIMARY KEY,
     keys       text[] NOT NULL,
     task_id    bigint,
     start_time timestamptz,

@@ -236,9 +236,9 @@ BEGIN
                            WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again) AND tenon.has_tasks(w.id));
 END $$;
 
--- Looks at up to `most` notes; returns how much was done, and which tasks are unblocked. One at a time, and each statement
+-- Looks at up to `most` notes whose ids are above `settled`; returns how much was done, and which tasks are unblocked. One at a time, and each statement
 -- must see what was committed before it began.
-CREATE OR REPLACE FUNCTION tenon.settle_flows(most integer, OUT n integer, OUT freed bigint[])
+CREATE OR REPLACE FUNCTION tenon.settle_flows(most integer, settled bigint, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off
     SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -248,7 +248,7 @@ DECLARE
 BEGIN
     n := 0;
     freed := '{}';
-    IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+    IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > settled) OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
     IF NOT tenon.hold_settler() THEN
@@ -261,7 +261,7 @@ BEGIN
            coalesce(array_agg(o.task) FILTER (WHERE o.act = 'cancel'), '{}') AS doomed INTO notes
       FROM (SELECT q.*, min(coalesce(q.beyond, 0)) OVER (PARTITION BY q.task) AS from_, row_number() OVER (PARTITION BY q.task) = 1 AS first
               FROM (SELECT * FROM tenon.flow_note p
-                     WHERE p.id > 0 AND NOT EXISTS (SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = p.id AND s.until > clock_timestamp())
+                     WHERE p.id > settled AND NOT EXISTS (SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = p.id AND s.until > clock_timestamp())
                      ORDER BY p.id LIMIT most) q) o;
     IF notes.ids IS NULL THEN
         RETURN;

@@ -291,15 +291,15 @@ BEGIN
        AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
 END $$;
 
--- Reads up to `most` events, and as many that a change of a limit adds; returns their keys.
-CREATE OR REPLACE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
+-- Reads up to `most` events whose ids are above `settled`, and as many that a change of a limit adds; returns their keys.
+CREATE OR REPLACE FUNCTION tenon.limit_ended(most integer, settled bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     events tenon.limit_event[];
     keys   text[];
 BEGIN
     WITH gone AS (
-        DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v ORDER BY v.id LIMIT most)) RETURNING *)
+        DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v WHERE v.id > settled ORDER BY v.id LIMIT most)) RETURNING *)
     SELECT array_agg(ROW(g.*)::tenon.limit_event ORDER BY g.id) INTO events FROM gone g;
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.task_id IS NOT NULL) THEN
         PERFORM tenon.limit_settle_ends(ARRAY(SELECT e FROM unnest(events) e WHERE e.task_id IS NOT NULL));
@@ -307,7 +307,7 @@ BEGIN
     keys := ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.changed) THEN
         PERFORM tenon.limit_spread(e.keys[1], e.keys[2], most) FROM unnest(events) e WHERE e.changed;
-        keys := keys || tenon.limit_ended(most);
+        keys := keys || tenon.limit_ended(most, settled);
     END IF;
     RETURN keys;
 END $$;
@@ -364,16 +364,13 @@ BEGIN
     RETURN coalesce(keys, '{}');
 END $$;
 
--- In how many milliseconds tenon.settle() must look at limits again; 0 = now; NULL = when a task ends or is enqueued. `ended` =
--- false: ignores limits whose `until` has passed, because they may be locked.
+-- In how many milliseconds tenon.settle() must look at limits again because of the time; 0 = now; NULL = when a task ends or is
+-- enqueued. `ended` = false: ignores limits whose `until` has passed, because they may be locked.
 CREATE OR REPLACE FUNCTION tenon.limits_due_ms(ended boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     due timestamptz;
 BEGIN
-    IF EXISTS (SELECT FROM tenon.limit_event) THEN
-        RETURN 0;
-    END IF;
     due := least((SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1),
                  (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1),
                  (SELECT min(l.until) FROM tenon.limit l WHERE l.until > CASE WHEN ended THEN '-infinity' ELSE clock_timestamp() END));
@@ -382,7 +379,7 @@ END $$;
 
 -- Releases tasks that their limits allow; returns how much was done, and the released tasks. One session at a time, and READ
 -- COMMITTED only: its counts need a snapshot taken after its lock.
-CREATE OR REPLACE FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[])
+CREATE OR REPLACE FUNCTION tenon.settle_limits(most integer, settled bigint, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off
     SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -390,14 +387,15 @@ DECLARE
 BEGIN
     n := 0;
     freed := '{}';
-    IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
+    IF (NOT EXISTS (SELECT FROM tenon.limit_event e WHERE e.id > settled) AND coalesce(tenon.limits_due_ms(), 1) > 0)
+       OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
     IF NOT tenon.hold_settler() THEN
         RETURN;
     END IF;
     PERFORM tenon.limit_end();
-    keys := tenon.limit_ended(most) || tenon.limit_came_due(most);
+    keys := tenon.limit_ended(most, settled) || tenon.limit_came_due(most);
     keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
     freed := tenon.limit_admit(keys, most);
     n := cardinality(freed) + cardinality(keys);

@@ -142,12 +142,31 @@ BEGIN
                                     ELSE NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = s.id AND t.start_time IS NOT NULL) END;
 END $$;
 
+-- The first note above this id; NULL = there is none.
+CREATE OR REPLACE FUNCTION tenon.first_note(settled bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN least((SELECT o.id FROM tenon.again_note o WHERE o.id > settled ORDER BY o.id LIMIT 1),
+                 (SELECT o.id FROM tenon.flow_note o WHERE o.id > settled ORDER BY o.id LIMIT 1),
+                 (SELECT e.id FROM tenon.limit_event e WHERE e.id > settled ORDER BY e.id LIMIT 1));
+END $$;
+
+-- Is there something to settle, besides what becomes due with the time? What is locked, or set aside, counts too.
+CREATE OR REPLACE FUNCTION tenon.has_unsettled(settled bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN tenon.first_note(settled) IS NOT NULL OR EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken)
+        OR EXISTS (SELECT FROM tenon.waiting w WHERE NOT w.settled) OR EXISTS (SELECT FROM tenon.signal s WHERE NOT s.settled);
+END $$;
+
 -- Does what follows from commits and ends: expires tasks that have missed start_before, settles enqueues whose unique key was taken,
 -- and continues what waited for flows, limits and signals. Up to `most` of each, and 250 ms each. Any session may call it, any number
 -- of times: it derives everything from the rows, and leaves locked rows for later. Returns how many; which tasks it released; and in
 -- how many milliseconds there may be more to do (NULL: not before a NOTIFY). If it released more than `few`, workers are told to poll;
--- else the caller wakes them. `slow`: what became of a part that ran into the statement's timeout.
-CREATE OR REPLACE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint, OUT slow text)
+-- else the caller wakes them. `slow`: what became of a part that ran into the statement's timeout. Notes up to the id `settled` are
+-- known to be gone, and are not read; `first_note`: the first that is left above it.
+CREATE OR REPLACE FUNCTION tenon.settle_all(most integer, few integer, settled bigint, OUT n integer, OUT freed bigint[], OUT due_ms bigint, OUT slow text,
+    OUT first_note bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
@@ -171,27 +190,28 @@ BEGIN
                 CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL);
                 SELECT tenon.expire(moment, rows_) AS n, '{}'::bigint[] AS freed INTO did;
             WHEN 'again' THEN
-                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken) AND NOT EXISTS (SELECT FROM tenon.again_note);
-                did := tenon.settle_keys(rows_);
+                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken) AND NOT EXISTS (SELECT FROM tenon.again_note o WHERE o.id > settled);
+                did := tenon.settle_keys(rows_, settled);
                 more := more OR did.more;
-            WHEN 'flows' THEN did := tenon.settle_flows(rows_);
+            WHEN 'flows' THEN did := tenon.settle_flows(rows_, settled);
             WHEN 'signals' THEN did := tenon.settle_signals(rows_);
-            WHEN 'limits' THEN did := tenon.settle_limits(rows_);
+            WHEN 'limits' THEN did := tenon.settle_limits(rows_, settled);
         END CASE;
         n := n + did.n;
         freed := freed || did.freed;
-        more := more OR did.n > 0 AND (tenon.turn_is_over(since) OR part = 'flows' AND EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0 AND o.act IS NULL));
+        more := more OR did.n > 0 AND (tenon.turn_is_over(since) OR part = 'flows' AND EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > settled AND o.act IS NULL));
     END LOOP;
     IF EXISTS (SELECT FROM tenon.set_aside) THEN
         PERFORM tenon.note_works(most);
     END IF;
-    due_ms := CASE WHEN n >= most OR more THEN 0
+    due_ms := CASE WHEN n >= most OR more OR EXISTS (SELECT FROM tenon.limit_event e WHERE e.id > settled) THEN 0
                    ELSE least(tenon.limits_due_ms(false),
                               (SELECT ceil(extract(epoch FROM t.start_before - clock_timestamp()) * 1000)::bigint
                                  FROM tenon.task t
                                 WHERE t.start_before > moment AND t.start_before < moment + interval '1 second' AND t.start_time IS NULL
                                 ORDER BY t.start_before
                                 LIMIT 1)) END;
+    first_note := tenon.first_note(settled);
     IF cardinality(freed) > few THEN
         PERFORM tenon.wake(freed);
     END IF;
@@ -200,13 +220,14 @@ EXCEPTION WHEN query_canceled THEN
     n := 1;
     freed := '{}';
     due_ms := 0;
+    first_note := settled + 1;
 END $$;
 
 -- Settling by hand; cleaners call settle_all.
 CREATE OR REPLACE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (tenon.settle_all(most, 0)).n;
+    RETURN (tenon.settle_all(most, 0, 0)).n;
 END $$;
 
 COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires tasks that have missed `start_before`, settles enqueues whose unique key was taken, and continues what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners do it all the time; another call does no harm.$$;

@@ -224,7 +224,7 @@ END $$;
 -- locked key is tried once in a turn, and the next turn continues after it. A task that holds a key and is overdue by 0.2 to 3 s
 -- is left to the workers, which skip locked rows. Returns how many; the tasks left in this way, whose workers must be woken; and
 -- whether there is more to do at once.
-CREATE OR REPLACE FUNCTION tenon.settle_keys(most integer, OUT n integer, OUT freed bigint[], OUT more boolean)
+CREATE OR REPLACE FUNCTION tenon.settle_keys(most integer, settled bigint, OUT n integer, OUT freed bigint[], OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     rows_max constant integer := 10000;
@@ -243,7 +243,7 @@ BEGIN
     freed := '{}';
     more := false;
     WITH gone AS (
-        DELETE FROM tenon.again_note WHERE id = ANY (ARRAY(SELECT o.id FROM tenon.again_note o ORDER BY o.id LIMIT most FOR UPDATE SKIP LOCKED))
+        DELETE FROM tenon.again_note WHERE id = ANY (ARRAY(SELECT o.id FROM tenon.again_note o WHERE o.id > settled ORDER BY o.id LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING unique_key, kind)
     UPDATE tenon.again w SET taken = false FROM (SELECT DISTINCT o.unique_key, o.kind FROM gone o) e
      WHERE w.unique_key = e.unique_key AND w.kind = e.kind AND w.taken;

@@ -41,7 +41,7 @@ static void test_a_chore(void **state)
     SAYS(fx, true, words, "status");
     SAYS(fx, true, words, "status", "--json");
     SAYS(fx, true, words, "doctor");
-    SAYS(fx, true, "function tenon.settle_all(integer, integer) does not exist", "doctor");
+    SAYS(fx, true, "function tenon.settle_all(integer, integer, bigint) does not exist", "doctor");
     SAYS(fx, true, words, "why", "1");
     SAYS(fx, true, "0 taken", "why", "1"); /* the limit is not what is in the way */
     test_sql(fx, "ALTER FUNCTION tenon.settle_none RENAME TO settle_all");

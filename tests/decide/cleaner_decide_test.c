@@ -1,6 +1,7 @@
 /* label: unit */
 /* What the cleaner decides without a server: news, sleep, death, sweeps. */
 #include "cleaner/decide/pace.h"
+#include "cleaner/decide/settled.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
@@ -323,7 +324,7 @@ static void test_verdict_waits_for_an_old_session(void **state)
 }
 
 /* An awake leader reads by itself, and each read that a NOTIFY came before is charged. */
-static void test_a_ration_charged_faster_than_it_is_due(void **state)
+static void test_a_throttle_charged_faster_than_it_is_due(void **state)
 {
     (void)state;
     enum { EVERY_MS = 2, FOR_MS = 60000 };
@@ -335,7 +336,7 @@ static void test_a_ration_charged_faster_than_it_is_due(void **state)
 }
 
 /* What comes one by one is due at once; what comes without a pause once in THROTTLE_REST_MS. */
-static void test_a_ration(void **state)
+static void test_a_throttle(void **state)
 {
     (void)state;
     enum { FOR_MS = 10000 };
@@ -349,6 +350,51 @@ static void test_a_ration(void **state)
     }
     assert_in_range(n, FOR_MS / THROTTLE_REST_MS,
                     (FOR_MS + THROTTLE_AHEAD_MS) / THROTTLE_REST_MS + 1);
+}
+
+/* --- settled ---------------------------------------------------------------------------------- */
+
+static void answer(struct settled *s, int64_t first, int64_t last, int64_t xmin, int64_t xmax)
+{
+    settled_answered(s, &(struct settled_answer){first, last, xmin, xmax});
+}
+
+/* A mark counts when all transactions have ended that had begun when it was set. */
+static void test_settled_waits_for_open_transactions(void **state)
+{
+    (void)state;
+    struct settled s = {.all_ms = 0};
+    answer(&s, 0, 10, 100, 100);
+    answer(&s, 0, 20, 95, 105);
+    answer(&s, 0, 30, 104, 120);
+    assert_int_equal(settled_from(&s, 1), 0);
+    answer(&s, 0, 40, 105, 130);
+    assert_int_equal(settled_from(&s, 1), 10);
+}
+
+static void test_settled_keeps_what_is_left(void **state)
+{
+    (void)state;
+    struct settled s = {.all_ms = 0};
+    answer(&s, 4, 10, 100, 100);
+    answer(&s, 4, 10, 100, 100);
+    answer(&s, 4, 10, 100, 100);
+    assert_int_equal(settled_from(&s, 1), 3);
+    for (int i = 0; i < 3; i++) {
+        answer(&s, 0, 10, 100, 100);
+    }
+    assert_int_equal(settled_from(&s, 1), 10);
+    answer(&s, 7, 10, 100, 100); /* when everything was read, one was found below */
+    assert_int_equal(settled_from(&s, 1), 6);
+}
+
+static void test_settled_reads_everything_now_and_then(void **state)
+{
+    (void)state;
+    struct settled s = {.id = 10, .all_ms = 0};
+    assert_int_equal(settled_from(&s, SETTLED_ALL_MS - 1), 10);
+    assert_int_equal(settled_from(&s, SETTLED_ALL_MS), 0);
+    assert_int_equal(settled_from(&s, SETTLED_ALL_MS + 1), 10);
 }
 
 int main(void)
@@ -371,8 +417,11 @@ int main(void)
         cmocka_unit_test(test_verdict_needs_two_checks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),
         cmocka_unit_test(test_verdict_waits_for_an_old_session),
-        cmocka_unit_test(test_a_ration_charged_faster_than_it_is_due),
-        cmocka_unit_test(test_a_ration),
+        cmocka_unit_test(test_a_throttle_charged_faster_than_it_is_due),
+        cmocka_unit_test(test_a_throttle),
+        cmocka_unit_test(test_settled_waits_for_open_transactions),
+        cmocka_unit_test(test_settled_keeps_what_is_left),
+        cmocka_unit_test(test_settled_reads_everything_now_and_then),
     };
     return RUN_GROUP(tests);
 }

@@ -198,13 +198,16 @@ static void test_no_lock_stops_the_history(void **state)
 /* How often the leader settles, and the worker asks what is paused. */
 static void count_calls(struct fixture *fx)
 {
-    test_sql(fx,
-             "CREATE SEQUENCE settles; CREATE SEQUENCE pings;"
-             "ALTER FUNCTION tenon.settle_all RENAME TO settle_really;"
-             "CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer,"
-             " OUT freed bigint[], OUT due_ms bigint, OUT slow text) LANGUAGE plpgsql AS $$ BEGIN"
-             " PERFORM nextval('public.settles');"
-             " SELECT * INTO n, freed, due_ms, slow FROM tenon.settle_really(most, few); END $$");
+    test_sql(
+        fx,
+        "CREATE SEQUENCE settles; CREATE SEQUENCE pings;"
+        "ALTER FUNCTION tenon.settle_all RENAME TO settle_really;"
+        "CREATE FUNCTION tenon.settle_all(most integer, few integer, settled bigint, OUT n integer,"
+        " OUT freed bigint[], OUT due_ms bigint, OUT slow text, OUT first_note bigint)"
+        " LANGUAGE plpgsql AS $$ BEGIN"
+        " PERFORM nextval('public.settles');"
+        " SELECT * INTO n, freed, due_ms, slow, first_note"
+        " FROM tenon.settle_really(most, few, settled); END $$");
     test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text"
                  " LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.pings'); RETURN (SELECT"
                  " string_agg(name, ',') FROM tenon.paused WHERE what = 'kind'); END $$");

@@ -460,8 +460,8 @@ static void test_due(void **state)
 /* What watch.sql says: fresh rows above an id, when the next delayed row is due, a free lock. */
 static void watched(struct fixture *fx, const char *id, const char *run_at_us, const char *want)
 {
-    const char *const params[] = {id, run_at_us};
-    PGresult *result = statement_run(fx->conn, &sql_watch, params, 2);
+    const char *const params[] = {id, run_at_us, "0"};
+    PGresult *result = statement_run(fx->conn, &sql_watch, params, 3);
     char got[64];
     (void)snprintf(got, sizeof got, "%s %s %s", PQgetvalue(result, 0, 1),
                    PQgetisnull(result, 0, 2)          ? "none"

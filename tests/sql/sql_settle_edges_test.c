@@ -157,7 +157,7 @@ static void test_a_limit_that_ends_while_it_is_locked(void **state)
         settle(fx);
         assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready WHERE kind = 'b'"), 1);
         /* nor does it turn in circles until then */
-        assert_true(test_sql_bool(fx, "SELECT due_ms IS NULL FROM tenon.settle_all(500, 0)"));
+        assert_true(test_sql_bool(fx, "SELECT due_ms IS NULL FROM tenon.settle_all(500, 0, 0)"));
         assert_int_equal(test_sql_int(fx, "SELECT tenon.limits_due_ms()"), 0);
         sql_run(other, "ROLLBACK");
         settle(fx);
@@ -186,7 +186,7 @@ static void test_two_that_settle(void **state)
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     PGconn *one = sql_connect(fx->database_url);
     sql_run(one, "BEGIN");
-    sql_run(one, "SELECT tenon.settle_flows(500)");
+    sql_run(one, "SELECT tenon.settle_flows(500, 0)");
     test_sql(fx, "SELECT tenon.cancel(2)");
     settle(fx);
     sql_run(one, "COMMIT");
@@ -396,8 +396,8 @@ static void test_a_limit_of_many_keys(void **state)
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
 {
-    const char *const params[] = {"500", few};
-    return statement_run(conn, &sql_settle, params, 2);
+    const char *const params[] = {"500", few, "0"};
+    return statement_run(conn, &sql_settle, params, 3);
 }
 
 static bool notified(PGconn *conn)

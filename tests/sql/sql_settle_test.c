@@ -131,7 +131,8 @@ static bool is_idle(struct schedule *s)
     return test_sql_bool(s->fx,
                          "SELECT NOT EXISTS (SELECT FROM tenon.task WHERE run_at < 'infinity') AND"
                          " NOT EXISTS (SELECT FROM tenon.waiting WHERE until < now() + interval"
-                         " '1 hour') AND tenon.limits_due_ms() IS NULL");
+                         " '1 hour') AND tenon.limits_due_ms() IS NULL"
+                         " AND tenon.first_note(0) IS NULL");
 }
 
 static void drain(struct schedule *s)
