@@ -61,6 +61,12 @@ void chores_hurry(struct cleaner *c, enum chore_id id, int64_t at_ms)
     }
 }
 
+void chores_hurry_within(struct cleaner *c, enum chore_id id, const struct throttle *r,
+                         int64_t at_ms)
+{
+    chores_hurry(c, id, at_ms > throttle_due(r) ? at_ms : throttle_due(r));
+}
+
 static bool is_wanted(const struct cleaner *c, const struct chore *chore)
 {
     return (c->leader || !(chore->needs & LEADS)) &&

@@ -27,6 +27,11 @@ int64_t chores_step(struct cleaner *c, int64_t now_ms);
 /* Let a chore have its turn as soon as possible. */
 void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
 
+/* The same for what anybody who may log in can ask for: when it found nothing too often it waits a
+ * little. */
+void chores_hurry_within(struct cleaner *c, enum chore_id id, const struct throttle *r,
+                         int64_t now_ms);
+
 /* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is
  * repeated soon, after any other fault later. */
 MUST_CHECK bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f);
@@ -41,6 +46,9 @@ MUST_CHECK bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f
 MUST_CHECK bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+
+/* There is something to settle. */
+void settle_call(struct cleaner *c, int64_t now_ms);
 
 /* The leadership begins: LISTEN, and all rows that are there are old. */
 MUST_CHECK bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f);

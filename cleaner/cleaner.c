@@ -59,13 +59,6 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
     (void)ppoll(fds, 2, &wait, NULL);
 }
 
-/* Whoever may log in can send them: what found nothing too often waits a little. */
-static void hurry_within(struct cleaner *c, enum chore_id id, const struct throttle *r,
-                         int64_t at_ms)
-{
-    chores_hurry(c, id, at_ms > throttle_due(r) ? at_ms : throttle_due(r));
-}
-
 /* Notifications come by themselves, or with the answer to a statement: there is something to
  * settle, or there are fresh rows. ret: chores are due */
 static bool take_notified(struct cleaner *c, int64_t at_ms)
@@ -76,11 +69,10 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
     while (db_next_notified(c->hot, text)) {
         any = true;
         if (strcmp(text, "settle") == 0) {
-            c->called = true;
-            hurry_within(c, CHORE_SETTLE, &c->settles, at_ms);
+            settle_call(c, at_ms);
         } else {
             c->notified = true;
-            hurry_within(c, CHORE_FRESH, &c->reads, at_ms);
+            chores_hurry_within(c, CHORE_FRESH, &c->reads, at_ms);
         }
     }
     if (!db_is_open(c->hot)) {

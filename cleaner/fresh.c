@@ -14,7 +14,7 @@ enum {
 };
 
 /* The columns of fresh.sql, but for those that wake_row() knows. */
-enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT };
+enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT, UNSETTLED };
 
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
 {
@@ -26,7 +26,7 @@ bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
     watermark_start(&c->watermark, rows_int(rows, 0, 0));
     (void)snprintf(c->sleeper_key, sizeof c->sleeper_key, "%s", rows_text(rows, 0, 1));
     pace_start(&c->pace, now_ms);
-    c->notified = c->reread = false;
+    c->notified = c->reread = c->settled_many = false;
     rows_free(rows);
     return true;
 }
@@ -60,11 +60,12 @@ bool fresh_disturbed(struct cleaner *c, struct fault *f)
 static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, struct rows **ret,
                        bool *ret_granted, struct fault *f)
 {
-    char mark[24], limit[24];
-    const char *const params[] = {mark, gaps, limit}, *const key[] = {c->sleeper_key};
+    char mark[24], limit[24], settled[24];
+    const char *const params[] = {mark, gaps, limit, settled}, *const key[] = {c->sleeper_key};
     struct db_call calls[2];
     size_t n = 0;
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
+    (void)snprintf(settled, sizeof settled, "%lld", (long long)c->settled.id);
     (void)snprintf(limit, sizeof limit, "%d", FRESH_ROWS);
     if (act != PACE_READ) {
         calls[n++] = (struct db_call){.statement = act == PACE_LOCK ? &sql_fresh_lock
@@ -72,7 +73,7 @@ static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, s
                                       .params = key,
                                       .n_params = 1};
     }
-    calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 3};
+    calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 4};
     if (!db_batch(c->hot, calls, n, DB_ANSWER_LIMIT_MS, NULL, f)) {
         return false;
     }
@@ -87,13 +88,14 @@ static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, s
 struct news {
     size_t above; /* rows above the old watermark */
     enum pace_news news;
-    bool delayed; /* one of them has a run_at ahead */
-    bool blocked; /* one of them is */
+    bool delayed;   /* one of them has a run_at ahead */
+    bool blocked;   /* one of them is */
+    bool unsettled; /* there is something to settle */
 };
 
 static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
 {
-    struct news news = {.news = PACE_NOTHING};
+    struct news news = {.news = PACE_NOTHING, .unsettled = rows_bool(rows, 0, UNSETTLED)};
     struct snapshot snapshot;
     int64_t mark = c->watermark.id;
     snapshot_read(&snapshot, rows_text(rows, 0, RUNNING), rows_int(rows, 0, XMAX),
@@ -151,6 +153,8 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     struct news news = take_rows(c, rows, turn->now_ms);
     rows_free(rows);
+    news.news = c->settled_many ? PACE_ROWS : news.news;
+    c->settled_many = false;
     if (notified && news.news != PACE_ROWS) {
         throttle_charge(&c->reads, turn->now_ms);
     }
@@ -168,6 +172,8 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     if (news.blocked) {
         chores_hurry(c, CHORE_SETTLE, turn->now_ms);
+    } else if (news.unsettled) {
+        settle_call(c, turn->now_ms);
     }
     return true;
 }

@@ -9,11 +9,29 @@
 enum {
     SETTLE_SOON_MS = 10, /* no sooner when there was nothing: another cleaner may be at it */
     SETTLE_FEW = 16,     /* of more a poll costs less than their messages */
+    SETTLE_MANY =
+        16, /* so much at once, and the leader stays awake: then no commit has to NOTIFY */
 };
 
 /* The columns of settle.sql; of settle_freed.sql, after id, queue and kind. */
 enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW, FIRST_NOTE, LAST_NOTE, XMIN, XMAX };
 enum { DUE = 3 };
+
+void settle_call(struct cleaner *c, int64_t now_ms)
+{
+    c->called = true;
+    chores_hurry_within(c, CHORE_SETTLE, &c->settles, now_ms);
+}
+
+/* Asleep it wakes up. */
+static void note_load(struct cleaner *c, int64_t settled, int64_t now_ms)
+{
+    if (c->leader && settled >= SETTLE_MANY) {
+        c->settled_many = true;
+        c->notified = c->notified || c->pace.asleep;
+        chores_hurry(c, CHORE_FRESH, now_ms);
+    }
+}
 
 /* When something was settled there may be more at once. With --once it goes on until there was
  * nothing. */
@@ -87,6 +105,7 @@ bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     int64_t freed = rows_int(rows, 0, FREED);
     bool ok = freed == 0 || freed > few || wake_freed(c, rows, turn->now_ms, f);
     plan_next(c, rows, turn);
+    note_load(c, rows_int(rows, 0, SETTLED), turn->now_ms);
     c->counts.due += freed;
     if (freed > few) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);

@@ -102,7 +102,8 @@ struct cleaner {
     struct pace pace;
     bool notified;                  /* a NOTIFY came since fresh rows were read last */
     bool reread;                    /* they are read a second time at once */
-    bool called;                    /* one came since tenon.settle() was called last */
+    bool called;                    /* there was something to settle since it was done last */
+    bool settled_many;              /* much was settled since fresh rows were read last */
     struct throttle reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;

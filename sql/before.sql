@@ -64,7 +64,7 @@ CREATE OR REPLACE FUNCTION tenon.limited_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO tenon.limit_event (keys, task_id) VALUES (OLD.limit_keys, OLD.id);
-    PERFORM pg_notify('tenon', 'settle');
+    PERFORM tenon.call_settler();
     RETURN NULL;
 END $$;
 
@@ -82,7 +82,7 @@ CREATE OR REPLACE FUNCTION tenon.note_waiting() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     IF EXISTS (SELECT FROM tenon.signal s WHERE s.name = NEW.signal) THEN
-        PERFORM pg_notify('tenon', 'settle');
+        PERFORM tenon.call_settler();
     END IF;
     RETURN NULL;
 END $$;

@@ -29,14 +29,16 @@
 --   limit_event    end or change that settle must look at               what enqueues, ends or requeues a task; settle
 --   signal         signal that was sent                                 tenon.signal; settle
 --   waiting        task that waits for a signal                         wait_signal; settle
---   schedule       schedule                                             operators; the leading cleaner
+--   schedule       schedule                                             operators; cleaners
 --   worker         start of a worker process                            the worker; cleaners
 --   minute         minute of a queue, a kind and a worker, with counts  the worker; cleaners
 --   chore_failure  chore that keeps failing                             cleaners
 --   settler        (one row) locked by the session that settles         nobody
 --   set_aside      row or part of settle that was too slow, left out    settle, recover
 --
--- And tenon.migration, which setup makes itself. Views stand with the functions of their subject.
+-- And tenon.migration, which setup makes itself. Views stand with the functions of their subject. There are no foreign keys, as they
+-- would cost every task: a task_id may be that of a task in history or dead. A limit key finds its limit by its whole text or by the
+-- part before the colon; a row of again finds the holder of its key by (unique_key, kind).
 
 -- --- settings, defaults, rights -----------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ enum { SETTLED_ALL_MS = 60000 };
 struct settled_answer {
     int64_t first; /* the first note that it left; 0 = none */
     int64_t last;  /* the last id handed out */
-    int64_t xmin,
-        xmax; /* transactions below xmin had ended when it began, those from xmax on had not begun */
+    int64_t xmin;  /* transactions below had ended when it began */
+    int64_t xmax;  /* those from here on had not begun */
 };
 
 struct settled {

@@ -37,7 +37,7 @@ BEGIN
         PERFORM pg_notify('tenon_ended', id::text);
     END IF;
     IF num_nonnulls(again, flow, limit_keys) > 0 THEN
-        PERFORM pg_notify('tenon', 'settle');
+        PERFORM tenon.call_settler();
     END IF;
 END $$;
 

@@ -226,7 +226,9 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
-    PERFORM pg_notify('tenon', 'settle') WHERE notify IS NOT FALSE;
+    IF notify IS NOT FALSE THEN
+        PERFORM tenon.call_settler();
+    END IF;
     IF f.made_by <> session_user THEN
         PERFORM tenon.note_audit('close', jsonb_build_object('flow', flow), 1);
     END IF;
@@ -253,7 +255,7 @@ BEGIN
      WHERE w.id = flow AND w.cancelled_at IS NULL;
     first := FOUND;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
-    PERFORM pg_notify('tenon', 'settle');
+    PERFORM tenon.call_settler();
     n := (tenon.cancel_members(flow, session_user, 10000)).n;
     IF first OR n > 0 THEN
         PERFORM tenon.note_audit('cancel_flow', jsonb_build_object('flow', flow), n);

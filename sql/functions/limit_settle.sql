@@ -292,7 +292,7 @@ BEGIN
 END $$;
 
 -- Reads up to `most` events whose ids are above `settled`, and as many that a change of a limit adds; returns their keys.
-CREATE OR REPLACE FUNCTION tenon.limit_ended(most integer, settled bigint) RETURNS text[]
+CREATE OR REPLACE FUNCTION tenon.take_limit_events(most integer, settled bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     events tenon.limit_event[];
@@ -307,7 +307,7 @@ BEGIN
     keys := ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.changed) THEN
         PERFORM tenon.limit_spread(e.keys[1], e.keys[2], most) FROM unnest(events) e WHERE e.changed;
-        keys := keys || tenon.limit_ended(most, settled);
+        keys := keys || tenon.take_limit_events(most, settled);
     END IF;
     RETURN keys;
 END $$;
@@ -329,7 +329,7 @@ BEGIN
 END $$;
 
 -- Deletes limits whose `until` has passed, except locked ones: those have no effect any more and are deleted later.
-CREATE OR REPLACE FUNCTION tenon.limit_end() RETURNS void
+CREATE OR REPLACE FUNCTION tenon.remove_ended_limits() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     ended text;
@@ -394,8 +394,8 @@ BEGIN
     IF NOT tenon.hold_settler() THEN
         RETURN;
     END IF;
-    PERFORM tenon.limit_end();
-    keys := tenon.limit_ended(most, settled) || tenon.limit_came_due(most);
+    PERFORM tenon.remove_ended_limits();
+    keys := tenon.take_limit_events(most, settled) || tenon.limit_came_due(most);
     keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
     freed := tenon.limit_admit(keys, most);
     n := cardinality(freed) + cardinality(keys);

@@ -245,7 +245,7 @@ BEGIN
         UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
     END IF;
     INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name], true);
-    PERFORM pg_notify('tenon', 'settle');
+    PERFORM tenon.call_settler();
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.check_limit_name(name text) RETURNS void

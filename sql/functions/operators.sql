@@ -65,7 +65,7 @@ BEGIN
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
     IF limited IS NOT NULL THEN
         PERFORM tenon.queue_limits(limited);
-        PERFORM pg_notify('tenon', 'settle');
+        PERFORM tenon.call_settler();
     END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.history e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
@@ -117,7 +117,7 @@ BEGIN
     UPDATE tenon.suspect s SET due_at = run_at WHERE s.task_id = ANY (changed) AND s.due_at IS NOT NULL AND run_at IS NOT NULL;
     IF limited THEN
         PERFORM tenon.limited_changed(changed);
-        PERFORM pg_notify('tenon', 'settle');
+        PERFORM tenon.call_settler();
     END IF;
     RETURN changed;
 END $$;

@@ -116,12 +116,12 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 --                         runs it alone (tenon.claim_alone). Only a crash in such a run is the last
 --               timed_out it ran past its timeout: charged, waits retry_delay, or dead if on_timeout of its kind says so
 --               dead      the handler says that it can never work
---               wait      blocked until its signal comes, or delays_ms (NULL: 365 days) are over: not charged; failed, if it may not
+--               wait_signal  blocked until its signal comes, or delays_ms (NULL: 365 days) are over: not charged; failed, if it may not
 --   errors      what went wrong, or NULL to keep the last error. Of one that is too long the middle is left out: its
 --               beginning says what failed, its end why
 --   delays_ms   how long to wait instead, or NULL
 --   classes     what kinds of errors they are, or NULL: the first word of each
---   signals     what those with the reason `wait` wait for
+--   signals     what those with the reason `wait_signal` wait for
 -- A task stays a suspect when it fails, is released or crashes, but not when it snoozes itself (snooze, wait_signal).
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
@@ -210,7 +210,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
         SELECT j.limit_keys, j.id, j.start_time, NULL::boolean FROM judged j WHERE j.limit_keys IS NOT NULL AND j.dead_of IS NULL
         UNION ALL
         SELECT c.limit_keys, c.id, NULL, true FROM compensated c WHERE c.limit_keys IS NOT NULL
-        RETURNING pg_notify('tenon', 'settle')
+        RETURNING tenon.call_settler()
     ), attempted AS (
         INSERT INTO tenon.attempt (ended_at, task_id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)

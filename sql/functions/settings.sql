@@ -60,6 +60,17 @@ LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_e
 CREATE OR REPLACE FUNCTION tenon.is_operator() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
 
+-- Tells the leading cleaner that there is something to settle after this commit. By NOTIFY only while it sleeps, when it holds the advisory
+-- lock sleeper_key, as commits that NOTIFY wait for each other; awake, it looks by itself (cleaner/fresh.sql). The shared lock, which
+-- is taken then, keeps it awake until the commit.
+CREATE OR REPLACE FUNCTION tenon.call_settler() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF pg_try_advisory_xact_lock_shared((SELECT s.sleeper_key FROM tenon.setting s)) IS NOT TRUE THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+END $$;
+
 -- Locks the settler's row; false: another session has locked it.
 CREATE OR REPLACE FUNCTION tenon.hold_settler() RETURNS boolean
 LANGUAGE plpgsql AS $$

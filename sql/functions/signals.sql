@@ -21,7 +21,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM pg_notify('tenon', 'settle') WHERE notify IS NOT FALSE;
+    IF notify IS NOT FALSE THEN
+        PERFORM tenon.call_settler();
+    END IF;
     RETURN true;
 END $$;
 

@@ -1,4 +1,4 @@
--- Unique keys: what happens to an enqueue whose key is taken. docs/decisions/0022 says why it may have to wait for settle.
+-- Unique keys: what happens to an enqueue whose key is taken. docs/decisions/0028 says why it may have to wait for settle.
 
 -- The unfinished task of this kind that holds unique_key; NULLs = none. It uses the index even in a session that planned it when
 -- there were only a few tasks.
@@ -117,7 +117,7 @@ BEGIN
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
     IF notify AND NOT waits THEN  -- else the settler is notified already, or when the holder ends, or polls within a second
-        PERFORM pg_notify('tenon', 'settle');
+        PERFORM tenon.call_settler();
     END IF;
     RETURN held;
 END $$;
