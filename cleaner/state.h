@@ -18,7 +18,7 @@ enum {
     CLEANER_ROWS_MAX = 500,        /* the same */
     CLEANER_GRACE_S = 60,          /* a task may be so late before its worker loses it */
     CLEANER_ONCE_TRIES = 10,       /* --once tries a chore that met a lock so often */
-    CLEANER_NOTICE_BYTES = 7900,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
+    CLEANER_NOTICE_BYTES = 7800,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
     CLEANER_LEADERLESS_MS = 10000, /* without a leader for so long is an error */
     CLEANER_REPORT_MS = 60000,     /* between two statistics lines */
     CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end, whatever hangs */
@@ -40,6 +40,7 @@ struct counts {
 
 /* What the next NOTIFY says, see wake.h. */
 struct notice {
+    int64_t tasks;                   /* that it is for */
     bool anything;                   /* there are more words than it can say */
     char text[CLEANER_NOTICE_BYTES]; /* " queue/kind queue/kind ... " */
 };

@@ -28,6 +28,7 @@ static void notice_add(struct notice *n, const char *key)
     char word[TOPOLOGY_KEY_BYTES + 2];
     size_t len = strlen(n->text);
     int bytes = snprintf(word, sizeof word, " %s ", key);
+    n->tasks++;
     if (n->anything || strstr(n->text, word)) {
         return;
     }
@@ -65,14 +66,16 @@ int64_t wake_rows(struct cleaner *c, const struct rows *rows)
 bool wake_send(struct cleaner *c, struct fault *f)
 {
     struct notice *n = &c->notice;
-    const char *const params[] = {n->anything ? "" : n->text + 1};
-    if (!n->anything && n->text[0] == '\0') {
+    char said[CLEANER_NOTICE_BYTES + 24];
+    const char *const params[] = {said};
+    if (n->tasks == 0) {
         return true;
     }
+    (void)snprintf(said, sizeof said, "%lld%s", (long long)n->tasks, n->anything ? "" : n->text);
     if (!db_exec(c->hot, &sql_wake, params, 1, NULL, f)) {
         return fault_add(f, "could not notify the workers");
     }
-    *n = (struct notice){.anything = false};
+    *n = (struct notice){.tasks = 0};
     c->counts.notices++;
     return true;
 }

@@ -9,6 +9,7 @@
 #include "core/base/throttle.h"
 #include "core/db/schema.h"
 #include "worker/minute.h"
+#include "worker/notice.h"
 #include "worker/statements.h"
 
 #include <poll.h>
@@ -52,6 +53,7 @@ struct presence {
     bool drained;            /* the row says that the worker drains */
     int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for the next list */
     size_t n_paused;
+    int64_t peers_ms;       /* when to ask next how many workers serve the same */
     bool pause_said;        /* somebody has notified us that pauses have changed */
     struct throttle pauses; /* of the questions which ones */
     char worker_id[WORKER_ID_BYTES];
@@ -59,30 +61,13 @@ struct presence {
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
 
-static bool is_word(const char *name, const char *word, size_t bytes)
-{
-    return strlen(name) == bytes && memcmp(name, word, bytes) == 0;
-}
-
-/* Is the kind in a list such as "mail,sms"? "*" stands for all kinds. */
-static bool is_listed(const char *list, const char *kind)
-{
-    bool found = strcmp(list, "*") == 0;
-    for (const char *at = list; !found && *at; at += strspn(at, ",")) {
-        size_t bytes = strcspn(at, ",");
-        found = is_word(kind, at, bytes);
-        at += bytes;
-    }
-    return found;
-}
-
 /* Takes the list of paused kinds, NULL = none. The main loop gets it when it has changed. */
 static void hear_paused(struct presence *p, const char *list)
 {
     const struct handlers *h = &p->served->handlers;
     size_t n = 0;
     for (size_t i = 0; list && i < h->n_kinds; i++) {
-        if (is_listed(list, h->kinds[i].name)) {
+        if (notice_lists(list, h->kinds[i].name)) {
             p->heard[n++] = (int64_t)i;
         }
     }
@@ -365,45 +350,18 @@ static void come_back(struct presence *p)
     }
 }
 
-/* Does the worker serve this "queue/kind"? */
-static bool serves(const struct served *s, const char *word, size_t bytes)
-{
-    size_t queue = strcspn(word, "/");
-    bool queue_found = false, kind_found = false;
-    for (size_t i = 0; !queue_found && i < s->n_queues; i++) {
-        queue_found = is_word(s->queues[i], word, queue);
-    }
-    for (size_t i = 0; queue_found && !kind_found && i < s->handlers.n_kinds; i++) {
-        kind_found = is_word(s->handlers.kinds[i].name, word + queue + 1, bytes - queue - 1);
-    }
-    return kind_found;
-}
-
-/* Does it serve one of "queue/kind queue/kind ..."? "" stands for all; see cleaner/wake.sql. */
-static bool concerns_us(const struct served *s, const char *words)
-{
-    bool any = *words == '\0';
-    for (const char *at = words; !any && *at; at += strspn(at, " ")) {
-        size_t bytes = strcspn(at, " ");
-        any = memchr(at, '/', bytes) && serves(s, at, bytes);
-        at += bytes;
-    }
-    return any;
-}
-
 /* While RabbitMQ cannot deliver wake-ups, the cleaner sends them by NOTIFY; tenon.pause() notifies
  * "pause". ret: there was a notification */
 static bool take_notified(struct presence *p)
 {
     char words[DB_NOTIFIED_BYTES];
-    bool any = false, ours = false;
+    bool any = false;
     while (db_next_notified(p->db, words)) {
         any = true;
-        ours = ours || concerns_us(p->served, words);
         p->pause_said = p->pause_said || strcmp(words, "pause") == 0;
-    }
-    if (ours) {
-        mailbox_push(p->mailbox, &(struct event){.type = EVENT_POLL});
+        if (notice_concerns(p->served, words)) {
+            mailbox_push(p->mailbox, &(struct event){.type = EVENT_POLL, .n = notice_tasks(words)});
+        }
     }
     return any;
 }
@@ -428,6 +386,21 @@ static bool ask_due(struct presence *p, bool ping)
             !take_notified(p));
 }
 
+/* If it fails, the next ping shows why. */
+static void count_peers(struct presence *p)
+{
+    struct fault ignored = {0};
+    struct rows *rows = NULL;
+    const char *const params[] = {p->worker_id};
+    if (now_ms() >= p->peers_ms &&
+        db_exec(p->db, &sql_presence_peers, params, 1, &rows, &ignored)) {
+        p->peers_ms = now_ms() + PRESENCE_PEERS_MS;
+        mailbox_push(p->mailbox,
+                     &(struct event){.type = EVENT_PEERS, .n = (size_t)rows_int(rows, 0, 0)});
+    }
+    rows_free(rows);
+}
+
 static void keep_up(struct presence *p, bool drain)
 {
     struct fault f = {0};
@@ -436,6 +409,7 @@ static void keep_up(struct presence *p, bool drain)
         (void)take_notified(p); /* what came with the answers */
         write_note(p);
         write_minute(p, DB_ANSWER_LIMIT_MS);
+        count_peers(p);
     } else {
         lose(p, &f);
     }

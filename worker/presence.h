@@ -13,6 +13,7 @@ enum {
     PRESENCE_WATCH_MS = 1000,  /* how often it looks whether the main loop still moves */
     PRESENCE_STUCK_MS = 30000, /* no ping of it for so long: the process ends */
     PRESENCE_PING_MS = 5000,
+    PRESENCE_PEERS_MS = 15000,       /* between two questions how many workers serve the same */
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */

@@ -11,17 +11,18 @@ BEGIN
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
 END $$;
 
--- Makes workers that serve one of these poll, if a task is ready now, so that it starts within milliseconds. Too many names: one
--- wildcard is sent.
+-- Makes workers that serve one of these poll, if a task is ready now, so that it starts within milliseconds (cleaner/wake.sql). Too
+-- many names: none is sent, which means any.
 CREATE OR REPLACE FUNCTION tenon.wake(ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    ready bigint;
     words text;
 BEGIN
-    SELECT string_agg(DISTINCT t.queue || '/' || t.kind, ' ') INTO words
+    SELECT count(*), string_agg(DISTINCT t.queue || '/' || t.kind, ' ') INTO ready, words
       FROM tenon.task t WHERE t.id = ANY (ids) AND t.start_time IS NULL AND t.run_at <= clock_timestamp();
     IF words IS NOT NULL THEN
-        PERFORM pg_notify('tenon_wakeup', CASE WHEN length(words) < 7000 THEN words ELSE '' END);
+        PERFORM pg_notify('tenon_wakeup', CASE WHEN length(words) < 7000 THEN ready || ' ' || words ELSE ready::text END);
     END IF;
 END $$;
 

@@ -77,6 +77,55 @@ static void test_told_that_tasks_may_be_ready_it_polls_at_once(void **state)
     decider_free(d);
 }
 
+/* Of 200 workers that serve the same and are told of one task a few poll, of more tasks more, and
+ * all when nobody says of how many. */
+static void test_told_of_one_task_few_of_many_workers_poll(void **state)
+{
+    static const struct {
+        size_t tasks;
+        int least, most; /* polls of 200 that are told, with much room for chance */
+    } cases[] = {{1, 1, 30}, {20, 20, 90}, {200, 200, 200}, {0, 200, 200}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int polls = 0;
+        struct decider *d = swept(2);
+        feed(d, 10, (struct event){.type = EVENT_PEERS, .n = 200});
+        for (int worker = 0; worker < 200; worker++) {
+            d->polling.at_once = false;
+            feed(d, 10, (struct event){.type = EVENT_POLL, .n = cases[i].tasks});
+            polls += d->polling.at_once;
+        }
+        assert_in_range(polls, cases[i].least, cases[i].most);
+        decider_free(d);
+    }
+}
+
+/* Many that serve the same poll less often each, up to POLL_SLOWER_MAX times. */
+static void test_with_many_peers_it_polls_less_often(void **state)
+{
+    static const struct {
+        size_t peers;
+        int slower;
+    } cases[] = {{0, 1}, {19, 1}, {20, 2}, {200, POLL_SLOWER_MAX}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum { FOR_MS = 60000 };
+        int rounds = 0;
+        struct decider *d = swept(2);
+        feed(d, 10, (struct event){.type = EVENT_PEERS, .n = cases[i].peers});
+        for (int64_t now = 10; now < FOR_MS; now++) {
+            (void)decide(d, now);
+            if (d->rounds.in_flight) {
+                rounds++;
+                polled(d, now, POLL_ALL);
+            }
+        }
+        int64_t least = FOR_MS / ((int64_t)SWEEP_EVERY_MS * cases[i].slower);
+        assert_in_range(rounds, least - 1, least + least / 4 + 2);
+        decider_free(d);
+    }
+}
+
 /* The one in flight may have begun too early. */
 static void test_told_during_a_poll_it_polls_again(void **state)
 {
@@ -369,41 +418,6 @@ static void test_in_a_backlog_the_lowest_priority_gets_its_turn(void **state)
     decider_free(d);
 }
 
-static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(1, 1, pool_mode);
-    d->until_empty = true;
-    present(d, 0);
-    (void)decide(d, 0);
-    struct claim *c = claimed(1, "a");
-    commit(d, 1, &c, 1);
-    (void)decide(d, 1);
-    feed(d, 2,
-         (struct event){
-             .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
-    d->handlers[0].backoff_until_ms = 10000;
-    int rounds = 0;
-    for (int64_t now = 2; now < 10000 && d->stop_level == 0;) {
-        int64_t due = decide(d, now);
-        for (; d->rounds.in_flight; due = decide(d, now)) {
-            rounds++;
-            assert_true(rounds < 20);
-            commit(d, now, NULL, 0);
-        }
-        assert_true(due > now);
-        now = due;
-    }
-    assert_int_equal(d->stop_level, 0); /* nobody polled for the kind that backs off */
-    (void)decide(d, 11300);
-    assert_true(d->rounds.in_flight);
-    for (int turn = 0; turn < 5 && d->stop_level == 0; turn++) {
-        settle(d, 11300 + turn);
-    }
-    assert_int_equal(d->stop_level, 1);
-    decider_free(d);
-}
-
 /* What polls passed over while their handler was left out is found as soon as it is not. */
 static void test_a_handler_that_may_claim_again_sweeps(void **state)
 {
@@ -534,6 +548,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_polls_once_a_second),
         cmocka_unit_test(test_told_that_tasks_may_be_ready_it_polls_at_once),
+        cmocka_unit_test(test_told_of_one_task_few_of_many_workers_poll),
+        cmocka_unit_test(test_with_many_peers_it_polls_less_often),
         cmocka_unit_test(test_told_during_a_poll_it_polls_again),
         cmocka_unit_test(test_told_all_the_time_it_polls_now_and_then),
         cmocka_unit_test(test_told_of_tasks_it_polls_each_time),
@@ -547,7 +563,6 @@ int main(void)
         cmocka_unit_test(test_in_a_backlog_wakeups_are_acked_and_not_asked_for),
         cmocka_unit_test(test_once_a_second_a_poll_goes_first),
         cmocka_unit_test(test_in_a_backlog_the_lowest_priority_gets_its_turn),
-        cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_backs_off),
         cmocka_unit_test(test_a_handler_that_may_claim_again_sweeps),
         cmocka_unit_test(test_paused_kinds_are_not_asked_for),
         cmocka_unit_test(test_until_empty_ends_when_all_is_paused),

@@ -276,6 +276,41 @@ static void test_after_a_failure_one_at_a_time(void **state)
     decider_free(d);
 }
 
+static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    d->until_empty = true;
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *c = claimed(1, "a");
+    commit(d, 1, &c, 1);
+    (void)decide(d, 1);
+    feed(d, 2,
+         (struct event){
+             .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
+    d->handlers[0].backoff_until_ms = 10000;
+    int rounds = 0;
+    for (int64_t now = 2; now < 10000 && d->stop_level == 0;) {
+        int64_t due = decide(d, now);
+        for (; d->rounds.in_flight; due = decide(d, now)) {
+            rounds++;
+            assert_true(rounds < 20);
+            commit(d, now, NULL, 0);
+        }
+        assert_true(due > now);
+        now = due;
+    }
+    assert_int_equal(d->stop_level, 0); /* nobody polled for the kind that backs off */
+    (void)decide(d, 11300);
+    assert_true(d->rounds.in_flight);
+    for (int turn = 0; turn < 5 && d->stop_level == 0; turn++) {
+        settle(d, 11300 + turn);
+    }
+    assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_the_limit),
         cmocka_unit_test(test_it_is_told_who_starts),
         cmocka_unit_test(test_after_a_failure_one_at_a_time),
+        cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_backs_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

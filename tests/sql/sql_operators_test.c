@@ -426,13 +426,13 @@ static void test_workers_are_woken(void **state)
     }
     (void)end_as(fx, 'y', "b", "dead", "x");
     test_sql(fx, "SELECT tenon.retry_where('{\"state\": \"dead\"}')");
-    assert_notified(worker, "default/a default/b");
+    assert_notified(worker, "3 default/a default/b");
     test_sql(fx,
              "SELECT tenon.set_where('{\"state\": \"ready\"}', jsonb_build_object('run_at', now() +"
              " interval '1 h'))");
     assert_notified(worker, "");
     test_sql(fx, "SELECT tenon.run_now_where('{\"kind\": \"b\"}')");
-    assert_notified(worker, "default/b");
+    assert_notified(worker, "1 default/b");
     test_sql(fx, "SELECT tenon.pause(kind => 'b')");
     assert_notified(worker, "pause");
     test_sql(fx, "SELECT tenon.resume(kind => 'b')");

@@ -406,7 +406,7 @@ static bool notified(PGconn *conn)
     PGnotify *n = PQnotifies(conn);
     bool any = n && strcmp(n->relname, "tenon_wakeup") == 0;
     if (any) {
-        assert_string_equal(n->extra, "default/a");
+        assert_string_equal(n->extra, "4 default/a");
     }
     PQfreemem(n);
     return any;

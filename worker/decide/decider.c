@@ -197,18 +197,24 @@ static void frozen(struct decider *d, int64_t now_ms)
     }
 }
 
+/* Those of a channel that is gone would come again by themselves. */
+static void wakeups(struct decider *d, const struct event *e)
+{
+    if (e->epoch > d->epoch) {
+        wakeups_forget(&d->wakeups);
+        d->epoch = e->epoch;
+    }
+    if (e->epoch == d->epoch && d->stop_level == 0) {
+        wakeups_add(&d->wakeups, e->ids, e->n, e->last_tag);
+    }
+}
+
 void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
 {
     d->now_ms = now_ms;
     switch (e->type) {
     case EVENT_WAKEUPS:
-        if (e->epoch > d->epoch) {
-            wakeups_forget(&d->wakeups);
-            d->epoch = e->epoch;
-        }
-        if (e->epoch == d->epoch && d->stop_level == 0) {
-            wakeups_add(&d->wakeups, e->ids, e->n, e->last_tag);
-        }
+        wakeups(d, e);
         break;
     case EVENT_BROKER:
         broker(d, e);
@@ -247,7 +253,11 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         pauses(d, e);
         break;
     case EVENT_POLL:
-        d->polling.at_once = true;
+        d->polling.at_once = d->polling.at_once ||
+                             polling_is_picked(&d->polling, e->n, round_jitter(d, INT32_MAX));
+        break;
+    case EVENT_PEERS:
+        d->polling.peers = e->n;
         break;
     case EVENT_FROZEN:
         frozen(d, now_ms);

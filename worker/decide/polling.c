@@ -1,17 +1,34 @@
 #include "worker/decide/polling.h"
 
+static int64_t between(int64_t least, int64_t n, int64_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
+/* How many times longer the rests are than those of a worker alone. */
+static int64_t slower(const struct polling *p)
+{
+    return between(1, (int64_t)(p->peers / POLL_PEERS), POLL_SLOWER_MAX);
+}
+
 /* 2 s, 4 s, 2 s, 8 s, 2 s, 4 s, 2 s, 16 s ...: rows far back are read again rarely. */
 static int64_t next_reach_ms(struct polling *p)
 {
     p->short_sweep = p->short_sweep % SWEEP_REACHES + 1;
     unsigned lowest_bit = p->short_sweep & -p->short_sweep;
-    return (int64_t)SWEEP_REACH_MS * lowest_bit;
+    return SWEEP_REACH_MS * slower(p) * lowest_bit;
 }
 
 /* When to poll because it was told to. */
 static int64_t told_due(const struct polling *p)
 {
     return p->at_once ? throttle_due(&p->told) : INT64_MAX;
+}
+
+bool polling_is_picked(const struct polling *p, size_t tasks, int64_t random)
+{
+    bool all = tasks == 0 || tasks >= p->peers;
+    return all || (uint64_t)random % p->peers < POLL_PICKED + POLL_PICKED_EACH * tasks;
 }
 
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
@@ -58,11 +75,6 @@ void polling_given_back(struct polling *p, int64_t now_ms)
     }
 }
 
-static int64_t between(int64_t least, int64_t n, int64_t most)
-{
-    return n < least ? least : n > most ? most : n;
-}
-
 /* Sweeps take a twentieth of the time at most, and those of all that is ready a three-hundredth
  * (more if that would exceed the longest rest). So deleted rows, which a held snapshot keeps in the
  * index, do not take all the time. */
@@ -72,7 +84,7 @@ static int64_t sweep_rest_ms(struct polling *p, int64_t now_ms)
         p->next_full_ms = now_ms +
                           between(0, SWEEP_FULL_SHARE * p->sweep_took_ms, SWEEP_FULL_REST_MAX_MS);
     }
-    return between(SWEEP_EVERY_MS, p->reach_ms < 0 ? 0 : SWEEP_SHARE * p->sweep_took_ms,
+    return between(SWEEP_EVERY_MS * slower(p), p->reach_ms < 0 ? 0 : SWEEP_SHARE * p->sweep_took_ms,
                    SWEEP_REST_MAX_MS);
 }
 
@@ -113,7 +125,7 @@ void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool f
         p->next_sweep_ms = now_ms;
     }
     p->backlog = full;
-    p->next_ms = now_ms + (end == POLL_ALL ? POLL_EVERY_MS + jitter_ms : pause_ms);
+    p->next_ms = now_ms + (end == POLL_ALL ? (POLL_EVERY_MS + jitter_ms) * slower(p) : pause_ms);
 }
 
 int64_t polling_reach_ms(const struct polling *p, int64_t now_ms)

@@ -6,12 +6,17 @@
 #include "core/base/throttle.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
     POLL_ROWS_MAX = 10000, /* that one poll reads */
-    POLL_EVERY_MS = 1000,  /* when there is no other reason to poll */
+    POLL_EVERY_MS = 1000,  /* when there is no other reason to poll; */
+    POLL_PEERS = 10, /* of more workers that serve the same, each polls and sweeps less often, */
+    POLL_SLOWER_MAX = 4, /* up to so many times: together they do so ten times a second or more */
     POLL_JITTER_MS = 250,
+    POLL_PICKED = 8,      /* of workers that serve the same so many poll when told of tasks, */
+    POLL_PICKED_EACH = 2, /* and so many more for each task */
     POLL_PAUSE_MS = 50, /* after a poll that read POLL_ROWS_MAX rows and claimed less than it may */
     SWEEP_EVERY_MS = 1000,
     SWEEP_SHARE = 20,          /* the rest after a sweep is 20 times as long as it took, */
@@ -58,7 +63,13 @@ struct polling {
     bool sweep_found;      /* it found tasks, or left some out */
     bool sweep_again;      /* another one must follow it at once */
     unsigned turn;         /* rotates the queues, so that each is first in turn */
+    size_t peers;          /* workers that serve the same, with this one; 0 = not known yet */
 };
+
+/* Every worker is told of tasks that are ready, and a poll for nothing costs more than that. So of
+ * many workers that serve the same chance picks enough for `tasks` tasks, and the others poll when
+ * their time comes. Without a number (0) all do. */
+bool polling_is_picked(const struct polling *p, size_t tasks, int64_t random);
 
 /* Is a poll due, and which? It goes into the next round; POLL_LOWEST claims one task only. */
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);

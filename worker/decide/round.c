@@ -14,8 +14,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* A random number, 0 to n - 1. */
-static int64_t jitter(struct decider *d, int64_t n)
+int64_t round_jitter(struct decider *d, int64_t n)
 {
     d->random ^= d->random << 13; /* xorshift64, Marsaglia 2003 */
     d->random ^= d->random >> 7;
@@ -214,7 +213,7 @@ static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct polling *p = &d->polling;
     polling_end(p, x->way, x->end, x->n_claimed > 0 || x->leaves_out, now_ms - d->rounds.begun_ms,
-                jitter(d, POLL_JITTER_MS), now_ms);
+                round_jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
     bool all = swept && p->reach_ms < 0 && p->sweep == SWEEP_OVER;
     bool no_suspect = x->alone == ALONE_ASK_TURN && !x->has_turn;
@@ -396,7 +395,7 @@ static bool halve(struct decider *d, struct round *x, const char *text)
 
 static void pause_part(struct decider *d, struct part *part, int64_t now_ms)
 {
-    part->retry_ms = now_ms + part->pause_ms / 2 + jitter(d, part->pause_ms);
+    part->retry_ms = now_ms + part->pause_ms / 2 + round_jitter(d, part->pause_ms);
     part->pause_ms = sooner(2 * part->pause_ms, RETRY_MAX_MS);
 }
 

@@ -120,6 +120,9 @@ enum { RESULT_NOTE_BYTES_MAX = 8192 };
 /* How many parts a round has. */
 int round_parts(const struct round *x);
 
+/* A random number, 0 to n - 1. */
+int64_t round_jitter(struct decider *d, int64_t n);
+
 /* Replace the result or error that the database cannot store, or not in time, by a note. */
 void round_refuse(struct claim *c, const char *text);
 
