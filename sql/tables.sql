@@ -504,7 +504,6 @@ CREATE TABLE tenon.flow (
     dead_task    bigint,
     end_task     bigint
 );
-CREATE INDEX flow_ended ON tenon.flow (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX flow_made ON tenon.flow (made_at) WHERE ended_at IS NULL;
 COMMENT ON TABLE tenon.flow IS 'Flows and batches; `tenon.flows` says how they stand.';
 COMMENT ON COLUMN tenon.flow.id IS 'The number of the flow.';
@@ -875,7 +874,7 @@ CREATE TABLE tenon.set_aside (
     PRIMARY KEY (part, id)
 );
 COMMENT ON TABLE tenon.set_aside IS 'Rows that a cleaner skips for a time, because they ran into the statement timeout or could not be stored; and parts of `tenon.settle` that take fewer rows since they ran into it. So one slow row does not stop the others.';
-COMMENT ON COLUMN tenon.set_aside.part IS 'The part: `expire`, tasks that have missed `start_before`; `again`, tasks that were enqueued with a key already in use; `flows`; `signals`; `limits`; `recover`, the tasks of dead workers.';
+COMMENT ON COLUMN tenon.set_aside.part IS 'The part: `expire`, tasks that have missed `start_before`; `again`, tasks that were enqueued with a key already in use; `flows`; `signals`; `limits`; `recover`, tasks of dead workers and past their deadline.';
 COMMENT ON COLUMN tenon.set_aside.id IS 'The row that is skipped: the id of a task, or, for `flows`, of a row of `tenon.flow_note`; 0 = none: the part takes fewer rows.';
 COMMENT ON COLUMN tenon.set_aside.most IS 'The number of rows that the part takes at a time; doubled after each turn that succeeds.';
 COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
@@ -887,6 +886,7 @@ CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again
 CREATE SEQUENCE tenon.waiting_cursor MINVALUE 0 START 0;  -- task_id of tenon.waiting
 CREATE SEQUENCE tenon.until_cursor MINVALUE 0 START 0;    -- until of tenon.waiting, in microseconds since 1970
 CREATE SEQUENCE tenon.signal_cursor MINVALUE 0 START 0;   -- sent_at of tenon.signal, the same
+CREATE SEQUENCE tenon.flow_cursor MINVALUE 0 START 0;     -- id of tenon.flow, for the purge
 
 -- --- types that functions pass to each other ----------------------------------------------------------------------
 -- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.

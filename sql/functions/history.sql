@@ -108,36 +108,51 @@ BEGIN
     END IF;
 END $$;
 
--- Deletes flows that have ended so long ago, with the rows of about `most` tasks; returns how many rows. One that has a
--- task in tenon.dead, or a task for which another waits, stays.
+-- Deletes flows that have ended so long ago, with the rows of about `most` tasks; returns how many rows, and `most` at least if there
+-- may be more. A flow that has a task in tenon.dead, or a task for which another waits, stays. Each turn looks at up to 1,000 flows from
+-- where the last one stopped, so that those that stay are not looked at over and over. It ends at the first that is too young: those
+-- with greater ids are hardly ever older.
 CREATE OR REPLACE FUNCTION tenon.purge_flows(before timestamptz, most integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    begun timestamptz := clock_timestamp();
-    n integer := 0;
-    m integer;
-    f bigint;
+    piece constant integer := 1000;
+    begun  timestamptz := clock_timestamp();
+    place  bigint := tenon.place_of('tenon.flow_cursor');
+    looked integer := 0;
+    young  boolean := false;
+    n      integer := 0;
+    m      integer;
+    f      record;
 BEGIN
-    FOR f IN SELECT w.id FROM tenon.flow w
-              WHERE (w.ended_at < before
-                     OR w.ended_at IS NULL AND w.made_at < before AND NOT w.open
-                        AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id LIMIT 1) IS NULL)
-                AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id AND x.state IS NULL LIMIT 1) IS NULL
-                AND (SELECT x.id FROM tenon.flow_task x
-                      WHERE x.flow = w.id AND x.state IN ('dead', 'cancelled', 'expired')
-                        AND ((SELECT true FROM tenon.dead d WHERE d.id = x.id LIMIT 1)
-                             OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL
-              LIMIT most FOR UPDATE SKIP LOCKED LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f AND x.state IS NULL);  -- added before we had the lock
-        DELETE FROM tenon.flow_task WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM tenon.flow_task x WHERE x.flow = f LIMIT 10000));
-        GET DIAGNOSTICS m = ROW_COUNT;
-        DELETE FROM tenon.flow w WHERE w.id = f AND m < 10000;
-        n := n + m + 1;
-        EXIT WHEN n >= most;
-        IF tenon.turn_is_over(begun) THEN
-            RETURN most;
+    FOR f IN SELECT w.id, w.made_at,
+                    (w.ended_at < before
+                     OR w.ended_at IS NULL AND NOT w.open AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id LIMIT 1) IS NULL)
+                    AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id AND x.state IS NULL LIMIT 1) IS NULL
+                    AND (SELECT x.id FROM tenon.flow_task x
+                          WHERE x.flow = w.id AND x.state IN ('dead', 'cancelled', 'expired')
+                            AND ((SELECT true FROM tenon.dead d WHERE d.id = x.id LIMIT 1)
+                                 OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL AS goes
+               FROM (SELECT * FROM tenon.flow w WHERE w.id > place ORDER BY w.id LIMIT piece) w ORDER BY w.id LOOP
+        young := f.made_at >= before;
+        EXIT WHEN young;
+        place := f.id;
+        looked := looked + 1;
+        IF f.goes THEN
+            PERFORM FROM tenon.flow w WHERE w.id = f.id FOR UPDATE SKIP LOCKED;
+            CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f.id AND x.state IS NULL);  -- added before we had the lock
+            DELETE FROM tenon.flow_task WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM tenon.flow_task x WHERE x.flow = f.id LIMIT 10000));
+            GET DIAGNOSTICS m = ROW_COUNT;
+            DELETE FROM tenon.flow w WHERE w.id = f.id AND m < 10000;
+            n := n + m + 1;
+            place := CASE WHEN m < 10000 THEN f.id ELSE f.id - 1 END;
         END IF;
+        EXIT WHEN n >= most OR tenon.turn_is_over(begun);
     END LOOP;
+    IF NOT young AND (looked = piece OR n >= most OR tenon.turn_is_over(begun)) THEN
+        PERFORM tenon.go_on_at('tenon.flow_cursor', place);
+        RETURN greatest(n, most);
+    END IF;
+    PERFORM tenon.go_on_at('tenon.flow_cursor', 0);
     RETURN n;
 END $$;
 
