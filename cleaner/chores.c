@@ -9,7 +9,7 @@
 #include "core/base/service.h"
 
 enum {
-    CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */
+    CHORE_AGAIN_MS = 1000,   /* after a lock, a deadlock or a timeout */
     CHORE_FAILED_MS = 10000, /* after any other fault */
     CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
     CHORE_WATCH_MS = 1000,
@@ -35,8 +35,8 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | STAYS, fresh_turn},
     [CHORE_DUE] = {"due", CHORE_CALLED_MS, LEADS | STAYS, due_turn},
     [CHORE_READY] = {"ready", 1000, LEADS | ONCE, ready_turn},
-    [CHORE_WORKERS] = {"workers", CHORE_CALLED_MS, 0, workers_turn},
-    [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
+    [CHORE_WORKERS] = {"workers", CHORE_CALLED_MS, LEADS, workers_turn},
+    [CHORE_RECOVER] = {"recover", 60000, LEADS, recover_turn},
     [CHORE_MINUTES] = {"minutes", 60000, LEADS, minutes_turn},
     [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},
     [CHORE_REPORT] = {"report", 1000, 0, report_turn},
@@ -126,9 +126,6 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
         session_lost(c, &f);
         return;
     }
-    if (c->plain && !db_is_open(c->plain)) {
-        session_plain_close(c);
-    }
 }
 
 static int64_t next_turn(const struct cleaner *c)
@@ -149,6 +146,5 @@ int64_t chores_step(struct cleaner *c, int64_t at_ms)
             chore_run(c, (enum chore_id)i, at_ms);
         }
     }
-    session_plain_close(c);
     return next_turn(c);
 }

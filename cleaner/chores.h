@@ -41,7 +41,7 @@ MUST_CHECK bool schedules_turn(struct cleaner *c, struct turn *turn, struct faul
 MUST_CHECK bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f);
-MUST_CHECK bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool recover_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);

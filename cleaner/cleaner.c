@@ -148,7 +148,6 @@ static void once_end(struct cleaner *c)
 static void cleaner_close(struct cleaner *c)
 {
     db_close(c->hot);
-    session_plain_close(c);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
     (void)otlp_close(c->otlp, stop_wanted ? CLEANER_SPANS_LIMIT_MS : OTLP_FLUSH_LIMIT_MS);
     cleaner_metrics_close(c->metrics); /* the last: a scrape may ask the database for 2 s */

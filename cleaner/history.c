@@ -1,6 +1,5 @@
 #include "cleaner/chores.h"
 
-#include "cleaner/session.h"
 #include "cleaner/statements.h"
 #include "core/base/log.h"
 
@@ -38,7 +37,7 @@ static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
     const char *const params[] = {CLEANER_BATCH_ROWS};
-    if (!db_exec(c->plain, &sql_history_purge, params, 1, &rows, f)) {
+    if (!db_exec(c->hot, &sql_history_purge, params, 1, &rows, f)) {
         return fault_add(f, "could not delete what was kept long enough");
     }
     int64_t again_from = c->once ? 1 : strtoll(CLEANER_BATCH_ROWS, NULL, 10);
@@ -52,8 +51,8 @@ static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    return session_plain(c, f) && db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) &&
-           drop_day(c->plain, turn, f) && purge(c, turn, f);
+    return db_exec(c->hot, &sql_history_workers, NULL, 0, NULL, f) && drop_day(c->hot, turn, f) &&
+           purge(c, turn, f);
 }
 
 bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f)

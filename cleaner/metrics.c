@@ -88,7 +88,7 @@ static bool is_ready(void *owner, struct buf *sentence)
         buf_put_text(sentence, !live     ? buf_text(&moves)
                                : !s.up   ? "it has no session with PostgreSQL: see its log"
                                : s.leads ? "it leads"
-                                         : "it stands by: it recovers, and another cleaner leads");
+                                         : "it stands by: another cleaner leads");
     }
     buf_clear(&moves);
     return live && s.up && !chore;

@@ -1,6 +1,5 @@
 #include "cleaner/chores.h"
 
-#include "cleaner/session.h"
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
 
@@ -9,7 +8,7 @@ bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     static const char *const params[] = {CLEANER_WAKE_ROWS};
     struct rows *rows = NULL;
     (void)turn;
-    if (!session_plain(c, f) || !db_exec(c->plain, &sql_ready, params, 1, &rows, f)) {
+    if (!db_exec(c->hot, &sql_ready, params, 1, &rows, f)) {
         return false;
     }
     c->counts.ready += wake_rows(c, rows);

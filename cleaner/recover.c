@@ -1,16 +1,17 @@
-#include "cleaner/recover.h"
-
 #include "cleaner/chores.h"
+
+#include "cleaner/statements.h"
 #include "cleaner/wake.h"
 #include "core/base/log.h"
 #include "core/base/now.h"
+#include "core/base/point.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { RECOVER_BATCHES_MAX = 100 };
+enum { NUMBER_BYTES = 32 };
 
-/* The columns of the statements that recover. */
+/* The columns of recover.sql. */
 enum {
     COLUMN_ID = 0,
     COLUMN_QUEUE = 1,
@@ -22,13 +23,19 @@ enum {
     COLUMN_ATTEMPT = 7,
     COLUMN_REASON = 8,
     COLUMN_ERROR = 9,
+    COLUMN_BLOCKS = 10, /* of the first row, as the next */
+    COLUMN_MORE = 11,
 };
+
+static bool has_crashed(const struct rows *rows, size_t i)
+{
+    return strcmp(rows_text(rows, i, COLUMN_REASON), "crashed") == 0;
+}
 
 /* The attempt that nobody else can tell: its worker died, or did not end it. */
 static void send_span(struct cleaner *c, const struct rows *rows, size_t i)
 {
-    const char *reason = rows_text(rows, i, COLUMN_REASON);
-    bool crashed = strcmp(reason, "crashed") == 0;
+    bool crashed = has_crashed(rows, i);
     struct span *span = span_new(rows_text(rows, i, COLUMN_TRACE), rows_int(rows, i, COLUMN_ID),
                                  rows_int(rows, i, COLUMN_CLAIMS), rows_text(rows, i, COLUMN_QUEUE),
                                  rows_text(rows, i, COLUMN_KIND));
@@ -45,38 +52,38 @@ static void send_span(struct cleaner *c, const struct rows *rows, size_t i)
 }
 
 /* A row that is ready is marked as delayed, so that the leader's read of due rows publishes it. A
- * cleaner that does not lead, or does not stay, publishes it itself. */
-void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum)
+ * cleaner that does not stay publishes it itself. */
+static void take_row(struct cleaner *c, const struct rows *rows, size_t i)
 {
-    struct recovered n = {.tasks = (int64_t)rows_count(rows)};
-    for (size_t i = 0; i < rows_count(rows); i++) {
-        const char *state = rows_text(rows, i, COLUMN_STATE);
-        if (c->otlp) {
-            send_span(c, rows, i);
-        }
-        n.dead += strcmp(state, "dead") == 0;
-        if ((!c->leader || c->once) && strcmp(state, "ready") == 0) {
-            (void)wake_row(c, rows, i);
-        }
+    const char *state = rows_text(rows, i, COLUMN_STATE);
+    bool dead = strcmp(state, "dead") == 0;
+    struct recovered *sum = has_crashed(rows, i) ? &c->crashed : &c->timed_out;
+    if (c->otlp) {
+        send_span(c, rows, i);
     }
-    sum->tasks += n.tasks;
-    sum->dead += n.dead;
-    c->counts.recovered += n.tasks;
-    c->counts.dead += n.dead;
-    if (c->leader && n.tasks > 0) {
-        chores_hurry(c, CHORE_DUE, 0);
+    if (c->once && strcmp(state, "ready") == 0) {
+        (void)wake_row(c, rows, i);
     }
+    sum->tasks++;
+    sum->dead += dead;
+    c->counts.recovered++;
+    c->counts.dead += dead;
 }
 
-const char *recover_limit(struct cleaner *c, char text[RECOVER_LIMIT_BYTES])
+static void take_rows(struct cleaner *c, const struct rows *rows, const struct turn *turn)
 {
-    (void)snprintf(text, RECOVER_LIMIT_BYTES, "%lld", (long long)c->recover_rows);
-    return text;
+    if (rows_count(rows) > 1) {
+        POINT(tasks_recovered);
+        chores_hurry(c, CHORE_DUE, turn->now_ms);
+    }
+    for (size_t i = 1; i < rows_count(rows); i++) {
+        take_row(c, rows, i);
+    }
 }
 
 /* One that is too slow, or cannot be, is found by taking fewer until it comes alone: then the
  * database sets it aside (tenon.recover). */
-void recover_failed(struct cleaner *c, struct fault *f)
+static void take_fewer(struct cleaner *c, struct fault *f)
 {
     if (c->recover_rows > 1 && (f->code == FAULT_ROW || strcmp(f->sqlstate, "57014") == 0)) {
         c->recover_rows = c->recover_rows > 8 ? c->recover_rows / 8 : 1;
@@ -92,24 +99,56 @@ static void take_more(struct cleaner *c)
                                                              : CLEANER_ROWS_MAX;
 }
 
-/* While it takes fewer, a batch of none may be one that was set aside: once more. */
-bool recover_all(struct cleaner *c, const struct statement *statement, const char *given,
-                 struct recovered *sum, struct fault *f)
+static bool read_piece(struct cleaner *c, struct rows **ret, struct fault *f)
 {
-    char limit[RECOVER_LIMIT_BYTES];
-    const char *const params[] = {given ? given : limit, given ? limit : NULL};
-    for (int i = 0, empty = 0; empty < 2 && i < RECOVER_BATCHES_MAX; i++) {
-        struct rows *rows = NULL;
-        bool all = c->recover_rows == CLEANER_ROWS_MAX;
-        (void)recover_limit(c, limit);
-        if (!db_exec(c->plain, statement, params, given ? 2 : 1, &rows, f)) {
-            recover_failed(c, f);
-            return false;
-        }
-        empty = rows_count(rows) > 0 ? 0 : all ? 2 : empty + 1;
-        recover_rows(c, rows, sum);
-        rows_free(rows);
-        take_more(c);
+    char from[NUMBER_BYTES], to[NUMBER_BYTES], grace[NUMBER_BYTES], limit[NUMBER_BYTES];
+    const char *const params[] = {from, to, grace, limit};
+    (void)snprintf(from, sizeof from, "(%lld,0)", (long long)c->pass.block);
+    (void)snprintf(to, sizeof to, "(%lld,0)", (long long)c->pass.block + PASS_PIECE_BLOCKS);
+    (void)snprintf(grace, sizeof grace, "%d seconds", CLEANER_GRACE_S);
+    (void)snprintf(limit, sizeof limit, "%lld", (long long)c->recover_rows);
+    return db_exec(c->hot, &sql_recover, params, 4, ret, f);
+}
+
+static void say(const char *event, enum log_level level, struct recovered *sum)
+{
+    if (sum->tasks > 0) {
+        log_event(level, LOG_EVENT(event), LOG_NUM("tasks", sum->tasks),
+                  LOG_NUM("dead", sum->dead));
     }
-    return true;
+    *sum = (struct recovered){0};
+}
+
+static void plan_next(struct cleaner *c, struct turn *turn)
+{
+    turn->more = c->pass.goes_on;
+    if (turn->more) {
+        turn->next_ms = turn->now_ms;
+    } else {
+        say("tasks_recovered", LOG_INFO, &c->crashed);
+        say("tasks_expired", LOG_WARNING, &c->timed_out);
+    }
+}
+
+/* A piece a turn, so that the other chores have theirs meanwhile. A piece that had more than one
+ * statement takes is read again. */
+bool recover_turn(struct cleaner *c, struct turn *turn, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!c->pass.goes_on) {
+        pass_want(&c->pass);
+    }
+    if (!read_piece(c, &rows, f)) {
+        take_fewer(c, f);
+        return false;
+    }
+    bool more = rows_bool(rows, 0, COLUMN_MORE);
+    take_rows(c, rows, turn);
+    take_more(c);
+    if (!more) {
+        pass_read(&c->pass, rows_int(rows, 0, COLUMN_BLOCKS));
+    }
+    rows_free(rows);
+    plan_next(c, turn);
+    return !more || !POINT_FAILS(recover_rest, f);
 }

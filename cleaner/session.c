@@ -112,21 +112,9 @@ void session_lost(struct cleaner *c, const struct fault *f)
 {
     db_close(c->hot);
     c->hot = NULL;
-    session_plain_close(c);
     note_down(c, f);
     if (c->leader) {
         c->leader = false;
         log_event(LOG_INFO, LOG_EVENT("leader_lost"));
     }
-}
-
-bool session_plain(struct cleaner *c, struct fault *f)
-{
-    return c->plain || db_open(c->database_url, DB_PLAIN, session_name, &c->plain, f);
-}
-
-void session_plain_close(struct cleaner *c)
-{
-    db_close(c->plain);
-    c->plain = NULL;
 }

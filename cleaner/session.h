@@ -1,7 +1,7 @@
-/* The cleaner's sessions: a hot one that lives as long as it can, and a plain one for scans.
+/* The cleaner's session, which lives as long as it can.
  *
- * Everything that counts on one unbroken session hangs on the hot one: leadership, LISTEN, the
- * sleeper's lock, and the patience with workers that seem dead. */
+ * Everything that counts on one unbroken session hangs on it: leadership, LISTEN, the sleeper's
+ * lock, and the patience with workers that seem dead. */
 #ifndef TENON_CLEANER_SESSION_H
 #define TENON_CLEANER_SESSION_H
 
@@ -15,11 +15,5 @@ int64_t session_connect(struct cleaner *c, int64_t now_ms);
 
 /* The hot session broke: log why, close it, and plan the next try. */
 void session_lost(struct cleaner *c, const struct fault *f);
-
-/* Open the plain session, c->plain, if need be. */
-MUST_CHECK bool session_plain(struct cleaner *c, struct fault *f);
-
-/* Close the plain session after a round of chores. */
-void session_plain_close(struct cleaner *c);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "cleaner/decide/pace.h"
 #include "cleaner/decide/settled.h"
+#include "cleaner/decide/pass.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "core/amqp/amqp_publisher.h"
@@ -52,13 +53,19 @@ enum chore_id {
     CHORE_SCHEDULES, /* before those that publish what it enqueues */
     CHORE_FRESH,
     CHORE_DUE,
-    CHORE_READY, /* before those that publish themselves what they recover */
-    CHORE_WORKERS,
-    CHORE_DEADLINES,
+    CHORE_READY,   /* before the one that publishes itself what it recovers */
+    CHORE_WORKERS, /* before the one that recovers what they had started */
+    CHORE_RECOVER,
     CHORE_MINUTES,
     CHORE_HISTORY,
     CHORE_REPORT,
     CHORE_COUNT
+};
+
+/* What a pass has requeued so far. */
+struct recovered {
+    int64_t tasks;
+    int64_t dead; /* of them, those that ended dead */
 };
 
 /* A row of tenon.chore_failure. */
@@ -85,8 +92,7 @@ struct cleaner {
     struct publisher *publisher;            /* NULL: works without a broker */
     struct otlp *otlp;                      /* NULL: no spans */
     struct notice notice;
-    struct db *hot;       /* NULL: not connected */
-    struct db *plain;     /* opened when a chore wants it, for one round */
+    struct db *hot;       /* its session; NULL: not connected */
     int64_t reconnect_ms; /* when to connect again */
     int connect_failures; /* in a row */
     bool was_up;          /* was connected once, so that no fault at connecting is final any more */
@@ -108,6 +114,8 @@ struct cleaner {
     struct throttle reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
+    struct pass pass;
+    struct recovered crashed, timed_out;
     int64_t recover_rows; /* that one statement recovers: fewer after one that was too slow */
 
     struct chore_state chores[CHORE_COUNT];

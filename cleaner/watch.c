@@ -20,7 +20,8 @@ enum {
     DISTURBED,
 };
 
-/* The session whose key tenon.setting names leads, until it ends. */
+/* The session whose key tenon.setting names leads, until it ends. The last leader may have declared
+ * workers dead, and not recovered their tasks. */
 static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, struct fault *f)
 {
     if (POINT_FAILS(leader_elected, f)) {
@@ -31,6 +32,9 @@ static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, str
     }
     c->leader = true;
     c->due_us = now_us;
+    verdict_forget(&c->verdict);
+    pass_want(&c->pass);
+    chores_hurry(c, CHORE_RECOVER, turn->now_ms);
     log_event(LOG_INFO, LOG_EVENT("leader"));
     return true;
 }

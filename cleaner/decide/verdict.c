@@ -11,6 +11,11 @@ void verdict_start(struct verdict *v, int64_t now_ms)
     v->n = 0;
 }
 
+void verdict_forget(struct verdict *v)
+{
+    v->n = 0;
+}
+
 /* Found or added; NULL when there is no room. */
 static struct verdict_suspect *suspect_of(struct verdict *v, const char *id)
 {

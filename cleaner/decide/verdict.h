@@ -34,6 +34,9 @@ struct verdict {
 /* A new session: nobody is a suspect. */
 void verdict_start(struct verdict *v, int64_t now_ms);
 
+/* Nobody is a suspect: there were no checks for a while, and the session goes on. */
+void verdict_forget(struct verdict *v);
+
 /* A check: each worker that is alive or draining by its row and whose lock is free, and the end;
  * those who are not among them are no suspects any more. */
 void verdict_lock_is_free(struct verdict *v, const char *id, int64_t now_ms);

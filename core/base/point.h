@@ -54,10 +54,10 @@
     X(fresh_read, "fresh rows are read, none is published")                                        \
     X(fresh_published, "some of the fresh rows are published")                                     \
     X(due_read, "rows were read as due, none is published")                                        \
-    X(worker_found_dead, "a worker is dead, its row says alive")                                   \
-    X(worker_declared_dead, "its row says dead, up to 500 of its tasks are requeued, not counted") \
-    X(worker_rest, "more than those 500 tasks are still its")                                      \
-    X(tasks_recovered, "all are requeued, none is published")
+    X(worker_found_dead, "workers are dead, their rows say alive")                                 \
+    X(worker_declared_dead, "their rows say dead, none of their tasks is requeued")                \
+    X(tasks_recovered, "up to 500 tasks are requeued, not counted, none is published")             \
+    X(recover_rest, "more than those 500 are theirs")
 
 #ifdef TENON_POINTS
 

@@ -25,7 +25,7 @@ enum {
 enum db_kind {
     DB_HOT,   /* plans pinned to index scans: rounds, polls, publishing chores; through a pooler it
                * prepares nothing and sets all within each transaction */
-    DB_PLAIN, /* the planner is free: recovery scans, enqueue; through a pooler it sets nothing */
+    DB_PLAIN, /* the planner is free: enqueue; through a pooler it sets nothing */
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
     DB_LEADER,   /* as DB_HOT; with session locks and LISTEN, as DB_PRESENCE: no pooler */
     DB_SETUP,    /* as DB_PLAIN: no pooler */

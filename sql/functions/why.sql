@@ -308,7 +308,7 @@ BEGIN
                                 ELSE format('It does not run yet: %%s%%s, claimed it %%s, and a child of its handler has been starting there %s.', replace(starts, '%', '%%')) END, coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
-                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('workers', 'deadlines')
+                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('recover')
                        ELSE format('tenon cancel %s stops it', t.id) END;
         sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
     ELSIF t.start_before <= clock_timestamp() THEN

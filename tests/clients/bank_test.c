@@ -339,13 +339,12 @@ static bool stop_its_worker(struct bank *b, struct frozen *z)
 /* Its deadline passes, and the leader requeues it, without the minute of grace that it gives. */
 static void run_past_deadline(struct bank *b, const struct frozen *z)
 {
-    static const char *const params[] = {"0 seconds", "1000"};
+    static const char *const params[] = {"(0,0)", "(100000,0)", "0 seconds", "1000"};
     (void)comes_true(b, GIVEN_MS,
                      "SELECT start_time + make_interval(secs => timeout_ms / 1000.0) <"
                      " statement_timestamp() FROM tenon.task WHERE id = %lld AND claims = %lld",
                      z->id, z->claims);
-    PGresult *result = PQexecParams(b->fx->conn, sql_deadlines_expired.text, 2, NULL, params, NULL,
-                                    NULL, 0);
+    PGresult *result = PQexecParams(b->fx->conn, sql_recover.text, 4, NULL, params, NULL, NULL, 0);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
     PQclear(result);
 }

@@ -1,7 +1,8 @@
 /* label: unit */
-/* What the cleaner decides without a server: news, sleep, death, sweeps. */
+/* What the cleaner decides without a server: news, sleep, death, passes. */
 #include "cleaner/decide/pace.h"
 #include "cleaner/decide/settled.h"
+#include "cleaner/decide/pass.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
@@ -310,6 +311,17 @@ static void test_verdict_forgets_who_is_back(void **state)
     assert_int_equal(check_locks(3, 1, 23000), 1);
 }
 
+/* Checks before a while without any do not count. */
+static void test_verdict_begins_again(void **state)
+{
+    (void)state;
+    verdict_start(&verdict, 0);
+    assert_int_equal(check_locks(3, 1, 20000), 0);
+    verdict_forget(&verdict);
+    assert_int_equal(check_locks(3, 1, 30000), 0);
+    assert_int_equal(check_locks(3, 1, 31000), 1);
+}
+
 static void test_verdict_waits_for_an_old_session(void **state)
 {
     (void)state;
@@ -322,6 +334,66 @@ static void test_verdict_waits_for_an_old_session(void **state)
     assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS + 1000), 0);
     assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
 }
+
+/* --- passes ---------------------------------------------------------------------------------- */
+
+enum { PIECE = PASS_PIECE_BLOCKS };
+
+/* ret: pieces that were read until it was over, of a table of `blocks` */
+static int pass_through(struct pass *p, int64_t blocks)
+{
+    int n = 0;
+    while (p->goes_on) {
+        pass_read(p, blocks);
+        n++;
+    }
+    return n;
+}
+
+static void test_a_pass_reads_each_piece_once(void **state)
+{
+    (void)state;
+    static const int64_t blocks[] = {0, 1, PIECE, PIECE + 1, 10 * PIECE - 1, 10 * PIECE};
+    static const int pieces[] = {1, 1, 1, 2, 10, 10};
+    struct pass p = {0};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        pass_want(&p);
+        assert_int_equal(p.block, 0);
+        assert_int_equal(pass_through(&p, blocks[i]), pieces[i]);
+    }
+}
+
+/* From where it is, and once round: also when it is wanted in each piece. */
+static void test_a_pass_that_is_wanted_again_goes_round(void **state)
+{
+    (void)state;
+    struct pass p = {0};
+    for (int i = 0; i < 7; i++) {
+        pass_want(&p);
+        pass_read(&p, 10 * PIECE);
+    }
+    pass_want(&p);
+    assert_int_equal(p.block, 7 * PIECE);
+    assert_int_equal(pass_through(&p, 10 * PIECE), 10);
+    assert_int_equal(p.block, 7 * PIECE);
+}
+
+/* The table grows or is cut off while the pass goes round. */
+static void test_a_pass_of_a_table_that_changes(void **state)
+{
+    (void)state;
+    struct pass p = {.block = 7 * PIECE};
+    pass_want(&p);
+    pass_read(&p, 8 * PIECE + 1);
+    assert_int_equal(pass_through(&p, 12 * PIECE), 11);
+    assert_int_equal(p.block, 7 * PIECE);
+    pass_want(&p);
+    pass_read(&p, 10 * PIECE);
+    assert_int_equal(pass_through(&p, 3 * PIECE), 4);
+    assert_int_equal(p.block, 0);
+}
+
+/* --- throttles --------------------------------------------------------------------------------- */
 
 /* An awake leader reads by itself, and each read that a NOTIFY came before is charged. */
 static void test_a_throttle_charged_faster_than_it_is_due(void **state)
@@ -416,12 +488,16 @@ int main(void)
         cmocka_unit_test(test_pace_gives_the_lock_back_after_a_failure),
         cmocka_unit_test(test_verdict_needs_two_checks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),
+        cmocka_unit_test(test_verdict_begins_again),
         cmocka_unit_test(test_verdict_waits_for_an_old_session),
         cmocka_unit_test(test_a_throttle_charged_faster_than_it_is_due),
         cmocka_unit_test(test_a_throttle),
         cmocka_unit_test(test_settled_waits_for_open_transactions),
         cmocka_unit_test(test_settled_keeps_what_is_left),
         cmocka_unit_test(test_settled_reads_everything_now_and_then),
+        cmocka_unit_test(test_a_pass_reads_each_piece_once),
+        cmocka_unit_test(test_a_pass_that_is_wanted_again_goes_round),
+        cmocka_unit_test(test_a_pass_of_a_table_that_changes),
     };
     return RUN_GROUP(tests);
 }

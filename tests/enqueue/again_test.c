@@ -250,7 +250,7 @@ static void test_no_update_is_swallowed(void **state)
  * read the answer. */
 static const char *const worker_points[] = {"round_planned:4", "hot_sent:4", "reply_received:5",
                                             "requeue_committed:2"};
-static const char *const cleaner_points[] = {"worker_rest:1", "tasks_recovered:1"};
+static const char *const cleaner_points[] = {"worker_declared_dead:1", "tasks_recovered:1"};
 enum {
     WORKER_POINTS = 4,
     CLEANER_POINTS = 2,

@@ -26,8 +26,7 @@ enum {
     WORKERS = 2,
     WORKERS_LONG = 4,
     READ_PER_S = 50,      /* rows that the cleaner alone may read in a second, */
-    SCANS = 2,            /* but for these over the whole table, for deadlines and lost claims, */
-    SCANS_MS = 60000,     /* once in so long */
+    PASS_MS = 60000,      /* but for a pass over the table once in so long */
     TOLD_MS = 2000,       /* sessions tell what they have read within so long */
     FORGOTTEN_MS = 60000, /* until RabbitMQ has published and dropped all of it */
     OTHER_PART = 10,      /* one in so many tasks is of another queue, and younger than the rest */
@@ -123,7 +122,7 @@ static void await_forgotten(struct broker *b)
 static void nobody_works(struct fixture *fx, struct broker *b, int64_t tasks)
 {
     int64_t ms = either(ALONE_MS, ALONE_LONG_MS) / PARTS, read[PARTS], most;
-    int64_t scanned = either(0, (ms / SCANS_MS + 1) * SCANS * tasks);
+    int64_t scanned = either(0, (ms / PASS_MS + 1) * tasks);
     await_forgotten(b);
     (void)watch(fx, b, TOLD_MS, &most);
     for (int i = 0; i < PARTS; i++) {
@@ -133,8 +132,7 @@ static void nobody_works(struct fixture *fx, struct broker *b, int64_t tasks)
         assert_in_range(read[i], 0, scanned + READ_PER_S * ms / 1000);
     }
     /* one scan more falls into one part than into another */
-    assert_in_range(read[PARTS - 1], 0,
-                    read[0] + either(READ_PER_S * ms / 2000, SCANS * tasks * 11 / 10));
+    assert_in_range(read[PARTS - 1], 0, read[0] + either(READ_PER_S * ms / 2000, tasks * 11 / 10));
 }
 
 /* The farthest that a task of the range started from its place in the order. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    BATCH = 500,
+    ROW_BLOCKS = 100, /* so that a pass has pieces */
     GRACE_US = 60000000,
     DUE_SOON_MS = 20,
     IDLE_LIMIT_US = 30000000,
@@ -69,6 +69,9 @@ static void try_to_lead(struct sim *s, struct cleaner *c)
     memset(c->seen, 0, sizeof c->seen);
     watermark_start(&c->watermark, last ? last : s->server.n_rows);
     pace_start(&c->pace, cleaner_ms(s, c));
+    judge_forget(c->judge);
+    pass_want(&c->pass);
+    hurry(s, c, CHORE_RECOVER);
     TRACE(s, "cleaner %d: leads from id %lld on", c->index, (long long)c->watermark.id);
 }
 
@@ -185,44 +188,61 @@ static void tell_due(struct sim *s, struct cleaner *c)
 
 /* --- the dead --- */
 
-/* Put back what `worker` has; 0: what nobody has that lives. */
-static void recover(struct sim *s, struct cleaner *c, int worker)
+/* Nobody has it who lives, or it is late: why it is taken; NULL = it is not. */
+static const char *reason_to_take(const struct sim *s, const struct version *v)
 {
-    for (int i = 0; i < s->server.n_rows; i++) {
+    if (v->state != ROW_TASK || !v->start_us) {
+        return NULL;
+    }
+    enum worker_state state = s->server.workers[v->worker].now;
+    bool late = v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
+    return state != WORKER_ALIVE && state != WORKER_DRAINING ? "crashed"
+           : late                                            ? "timed_out"
+                                                             : NULL;
+}
+
+/* recover.sql: a piece of the pass. */
+static void recover(struct sim *s, struct cleaner *c)
+{
+    int64_t first = c->pass.block / ROW_BLOCKS, end = first + PASS_PIECE_BLOCKS / ROW_BLOCKS;
+    for (int64_t i = first; i < s->server.n_rows && i < end; i++) {
         struct row *r = &s->server.rows[i];
         const struct version *v = row_see(r, c->session);
-        if (v->state != ROW_TASK || !v->start_us) {
-            continue;
-        }
-        enum worker_state state = s->server.workers[v->worker].now;
-        bool orphan = state != WORKER_ALIVE && state != WORKER_DRAINING;
+        const char *reason = reason_to_take(s, v);
         struct fence f = {r->id, v->key};
-        if (worker ? v->worker != worker : !orphan) {
-            continue;
-        }
-        if (task_requeue(s, c->session, f, "crashed", -1) != REQUEUE_MISSED) {
-            TRACE(s, "cleaner %d: recovers task %lld", c->index, (long long)r->id);
+        if (reason && task_requeue(s, c->session, f, reason, -1) != REQUEUE_MISSED) {
+            TRACE(s, "cleaner %d: recovers task %lld, %s", c->index, (long long)r->id, reason);
             r->by_cleaner = true;
             keep_row(c, r);
         }
     }
 }
 
-static void tell_recovered(struct sim *s, struct cleaner *c)
+static void go_on_recovering(struct sim *s, struct cleaner *c)
 {
-    for (size_t i = 0; i < c->n_rows; i++) {
-        const struct row *r = row_find(s, c->rows[i]);
-        if (!c->leader && row_is_ready(s, r)) {
-            publish(s, r);
-        }
-    }
-    if (c->leader && c->n_rows > 0) {
+    if (c->n_rows > 0) {
         hurry(s, c, CHORE_DUE);
+    }
+    pass_read(&c->pass, s->server.n_rows * (int64_t)ROW_BLOCKS);
+    if (c->pass.goes_on) {
+        hurry(s, c, CHORE_RECOVER);
     }
 }
 
+static void declare_dead(struct sim *s, struct cleaner *c, int worker)
+{
+    if (worker_declare_dead(s, c->session, worker)) {
+        TRACE(s, "cleaner %d: worker row %d is dead", c->index, worker);
+        check_declare_dead(s, c, worker);
+        node_faulted(s, &s->nodes[s->server.workers[worker].node], 0);
+        c->declared = true;
+    }
+}
+
+/* workers.sql, and workers_declare_dead.sql for all that are. */
 static void check_workers(struct sim *s, struct cleaner *c)
 {
+    int dead[WORKERS_MAX];
     int64_t now_ms = cleaner_ms(s, c);
     for (int i = 1; i <= s->server.n_workers; i++) {
         enum worker_state state = s->server.workers[i].now;
@@ -230,36 +250,8 @@ static void check_workers(struct sim *s, struct cleaner *c)
             judge_lock_is_free(c->judge, i, now_ms);
         }
     }
-    c->n_dead = judge_end(c->judge, now_ms, c->dead);
-}
-
-/* workers_declare_dead.sql and workers_recover.sql: one transaction, statement by statement. */
-static bool declare_dead_next(struct sim *s, struct cleaner *c)
-{
-    int worker = c->dead[--c->n_dead];
-    if (!worker_declare_dead(s, c->session, worker)) {
-        return false;
-    }
-    TRACE(s, "cleaner %d: worker row %d is dead", c->index, worker);
-    check_declare_dead(s, c, worker);
-    node_faulted(s, &s->nodes[s->server.workers[worker].node], 0);
-    recover(s, c, worker);
-    return true;
-}
-
-static void expire(struct sim *s, struct cleaner *c)
-{
-    for (int i = 0; i < s->server.n_rows; i++) {
-        struct row *r = &s->server.rows[i];
-        const struct version *v = row_see(r, c->session);
-        struct fence f = {r->id, v->key};
-        bool late = v->state == ROW_TASK && v->start_us &&
-                    v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
-        if (late && task_requeue(s, c->session, f, "timed_out", -1) != REQUEUE_MISSED) {
-            TRACE(s, "cleaner %d: task %lld timed out", c->index, (long long)r->id);
-            r->by_cleaner = true;
-            keep_row(c, r);
-        }
+    for (int n = judge_end(c->judge, now_ms, dead); n > 0; n--) {
+        declare_dead(s, c, dead[n - 1]);
     }
 }
 
@@ -306,6 +298,7 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
 {
     c->chore = chore;
     c->n_rows = 0;
+    c->declared = false;
     c->asked_us = s->now_us;
     switch (chore) {
     case CHORE_WATCH:
@@ -319,15 +312,13 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
         take_due(s, c);
         break;
     case CHORE_WORKERS:
-        if (c->n_dead > 0) {
-            (void)declare_dead_next(s, c);
-        } else {
-            check_workers(s, c);
-        }
+        check_workers(s, c);
         break;
-    case CHORE_DEADLINES:
-        expire(s, c);
-        recover(s, c, 0);
+    case CHORE_RECOVER:
+        if (!c->pass.goes_on) {
+            pass_want(&c->pass);
+        }
+        recover(s, c);
         break;
     case CHORES:
         break;
@@ -345,18 +336,16 @@ static void end_chore(struct sim *s, struct cleaner *c)
         tell_due(s, c);
         break;
     case CHORE_WORKERS:
-        tell_recovered(s, c);
-        if (c->n_dead > 0) {
-            c->next_ms[CHORE_WORKERS] = cleaner_ms(s, c);
-        } else {
-            int64_t next_ms = judge_next_ms(c->judge, cleaner_ms(s, c));
-            c->next_ms[CHORE_WORKERS] = next_ms < c->next_ms[CHORE_WORKERS]
-                                            ? next_ms
-                                            : c->next_ms[CHORE_WORKERS];
+        if (c->declared) {
+            pass_want(&c->pass);
+            hurry(s, c, CHORE_RECOVER);
         }
+        int64_t next_ms = judge_next_ms(c->judge, cleaner_ms(s, c));
+        c->next_ms[CHORE_WORKERS] = next_ms < c->next_ms[CHORE_WORKERS] ? next_ms
+                                                                        : c->next_ms[CHORE_WORKERS];
         break;
-    case CHORE_DEADLINES:
-        tell_recovered(s, c);
+    case CHORE_RECOVER:
+        go_on_recovering(s, c);
         break;
     case CHORE_WATCH:
     case CHORES:
@@ -373,7 +362,6 @@ static void connect_again(struct sim *s, struct cleaner *c, int64_t after_us)
 {
     c->life++;
     c->leader = false;
-    c->n_dead = 0;
     c->session = 0;
     c->busy = false;
     plan_turn(s, c, s->now_us + after_us);
@@ -425,8 +413,7 @@ static int due_chore(const struct sim *s, const struct cleaner *c, int64_t *ret_
 {
     *ret_next_ms = INT64_MAX;
     for (int i = 0; i < CHORES; i++) {
-        bool leads = i == CHORE_FRESH || i == CHORE_DUE;
-        if (leads && !c->leader) {
+        if (i != CHORE_WATCH && !c->leader) {
             continue;
         }
         if (c->next_ms[i] <= cleaner_ms(s, c)) {
@@ -500,7 +487,6 @@ void cleaner_start(struct sim *s, struct cleaner *c)
     c->judge = judge;
     c->index = (int)(c - s->cleaners);
     c->up = true;
-    c->n_dead = 0;
     c->clock_ms = random_below(&s->random, 1000000);
     c->life = life;
     connect_again(s, c, random_below(&s->random, 10000));

@@ -1,16 +1,17 @@
-/* A cleaner: its real deciding parts (judge.h, watermark, pace) in a model of its chores,
+/* A cleaner: its real deciding parts (judge.h, pass, watermark, pace) in a model of its chores,
  * which run one after the other in one session, each in a transaction. */
 #ifndef TENON_TESTS_SIM_CLEANER_H
 #define TENON_TESTS_SIM_CLEANER_H
 
 #include "cleaner/decide/pace.h"
+#include "cleaner/decide/pass.h"
 #include "cleaner/decide/watermark.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/statements.h"
 
 enum { CLEANERS_MAX = 2, OFFERS_MAX = ROWS_MAX };
 
-enum chore { CHORE_WATCH, CHORE_FRESH, CHORE_DUE, CHORE_WORKERS, CHORE_DEADLINES, CHORES };
+enum chore { CHORE_WATCH, CHORE_FRESH, CHORE_DUE, CHORE_WORKERS, CHORE_RECOVER, CHORES };
 
 struct cleaner {
     int index;
@@ -22,15 +23,15 @@ struct cleaner {
     int64_t next_ms[CHORES];
     int64_t due_us, asked_us;
     struct pace pace;
+    struct pass pass;
     struct watermark watermark;
 
     /* the chore that goes on: what its transaction found, to be told when it has committed */
     enum chore chore;
     enum pace_act act;
-    bool granted, again, late;
+    bool granted, declared;
     size_t n_rows;
     int64_t rows[OFFERS_MAX];
-    int dead[WORKERS_MAX], n_dead;
     struct snapshot snapshot; /* of the read of fresh rows under way */
     bool seen[ROWS_MAX + 1];  /* by the reads of fresh rows, while it leads */
 };

@@ -28,6 +28,11 @@ void judge_start(struct judge *j, int64_t now_ms)
     verdict_start(&j->verdict, now_ms);
 }
 
+void judge_forget(struct judge *j)
+{
+    verdict_forget(&j->verdict);
+}
+
 void judge_lock_is_free(struct judge *j, int worker, int64_t now_ms)
 {
     char text[VERDICT_ID_BYTES];

@@ -10,6 +10,7 @@ struct judge;
 struct judge *judge_new(void);
 void judge_free(struct judge *j);
 void judge_start(struct judge *j, int64_t now_ms);
+void judge_forget(struct judge *j);
 void judge_lock_is_free(struct judge *j, int worker, int64_t now_ms);
 /* ret: how many are dead; their numbers go to `workers` */
 int judge_end(struct judge *j, int64_t now_ms, int *workers);

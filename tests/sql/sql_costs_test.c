@@ -289,6 +289,8 @@ static void test_schedules_stop_in_time(void **state)
     assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.task") > n);
 }
 
+#define ALL_BLOCKS "(0,0)", "(1000,0)"
+
 /* Tasks of a dead worker, of which one cannot be requeued: it is set aside, and the others run. */
 static void test_recovery_leaves_one_out(void **state)
 {
@@ -307,17 +309,18 @@ static void test_recovery_leaves_one_out(void **state)
                  "CREATE TRIGGER refuse BEFORE INSERT ON tenon.attempt FOR EACH ROW WHEN"
                  " (NEW.kind = 'b')"
                  " EXECUTE FUNCTION refuse()");
-    const char *const alone[] = {worker, "1"}, *const all[] = {worker, "500"};
-    PQclear(statement_run(fx->conn, &sql_workers_recover, alone, 2));
+    const char *const alone[] = {ALL_BLOCKS, "1 min", "1"}, *const all[] = {ALL_BLOCKS, "1 min",
+                                                                            "500"};
+    PQclear(statement_run(fx->conn, &sql_recover, alone, 4));
     assert_true(test_sql_bool(fx, "SELECT part = 'recover' AND s.error LIKE"
                                   " '%%data_exception%%' AND t.kind = 'b'"
                                   " FROM tenon.set_aside s JOIN tenon.task t USING (id)"));
-    PQclear(statement_run(fx->conn, &sql_workers_recover, all, 2));
+    PQclear(statement_run(fx->conn, &sql_recover, all, 4));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE start_time IS"
                                       " NULL"),
                      19);
     test_sql(fx, "DROP TRIGGER refuse ON tenon.attempt; UPDATE tenon.set_aside SET until = now()");
-    PQclear(statement_run(fx->conn, &sql_workers_recover, all, 2));
+    PQclear(statement_run(fx->conn, &sql_recover, all, 4));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE start_time IS"
                                       " NULL"),
                      20);
@@ -338,8 +341,8 @@ static void test_large_ones_are_recovered_in_pieces(void **state)
         " payload_bytes = 1048576;"
         "UPDATE tenon.worker SET state = 'dead', ended_at = now()",
         worker);
-    const char *const all[] = {worker, "500"};
-    PQclear(statement_run(fx->conn, &sql_workers_recover, all, 2));
+    const char *const all[] = {ALL_BLOCKS, "1 min", "500"};
+    PQclear(statement_run(fx->conn, &sql_recover, all, 4));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE start_time IS"
                                       " NULL"),
                      8);

@@ -30,6 +30,7 @@ enum {
 static const char plain[] = "SET search_path = pg_catalog";
 
 #define WORKER "00000000-0000-0000-0000-000000000001"
+#define ALL_BLOCKS "(0,0)", "(100000,0)"
 #define CLAIM "id || '/1/' || lpad(to_hex(id), 16, '0')"
 #define FENCE "$ids", "$keys"
 
@@ -88,7 +89,7 @@ static const struct planned {
     {&sql_due, db_session_hot, {"0", "$n"}, false, false, TASKS},
     {&sql_watch, db_session_hot, {"0", "0", "0"}, false, false, 1},
     {&sql_watch, db_session_hot, {"1000000000", "9000000000000000", "0"}, false, false, 1},
-    {&sql_ready, plain, {"$n"}, false, true, TASKS},
+    {&sql_ready, db_session_hot, {"$n"}, false, true, TASKS},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
     {&finish_many_inside, plain, {"$ids"}, true, false, TASKS},
     {&progress_inside, plain, {"$ids"}, true, false, TASKS},
@@ -97,9 +98,7 @@ static const struct planned {
     {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
     {&enqueue_join, plain, {"$ids"}, false, false, TASKS},
     {&sql_own, db_session_hot, {WORKER}, true, true, TASKS + 1},
-    {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
-    {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
-    {&sql_workers_recover, plain, {WORKER, "$n"}, true, true, TASKS},
+    {&sql_recover, db_session_hot, {ALL_BLOCKS, "0 s", "$n"}, true, true, TASKS + 1},
 };
 enum { ALL = sizeof all / sizeof *all };
 

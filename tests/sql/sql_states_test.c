@@ -204,12 +204,17 @@ static void do_due(struct fixture *fx, const struct held *c)
     PQclear(statement_run(fx->conn, &sql_due, params, 2));
 }
 
+static void recover(struct fixture *fx)
+{
+    const char *const params[] = {"(0,0)", "(1000,0)", "10 s", "1000"};
+    PQclear(statement_run(fx->conn, &sql_recover, params, 4));
+}
+
 static void do_recover(struct fixture *fx, const struct held *c)
 {
-    const char *const params[] = {c->worker, "1000"};
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE id = '%s'",
              c->worker);
-    PQclear(statement_run(fx->conn, &sql_workers_recover, params, 2));
+    recover(fx);
 }
 
 /* What is blocked is a suspect. */
@@ -224,18 +229,16 @@ static void do_claim_alone(struct fixture *fx, const struct held *c)
 
 static void do_orphans(struct fixture *fx, const struct held *c)
 {
-    const char *const params[] = {"1000"};
     test_sql(fx, "UPDATE tenon.worker SET state = 'left', ended_at = now() WHERE id = '%s'",
              c->worker);
-    PQclear(statement_run(fx->conn, &sql_deadlines_orphans, params, 1));
+    recover(fx);
 }
 
 /* For everything but a task that runs too long: its timeout lies in the past. */
 static void do_expired(struct fixture *fx, const struct held *c)
 {
     (void)c;
-    const char *const params[] = {"10 s", "1000"};
-    PQclear(statement_run(fx->conn, &sql_deadlines_expired, params, 2));
+    recover(fx);
 }
 
 static void do_overrun(struct fixture *fx, const struct held *c)
@@ -295,17 +298,17 @@ static const struct doing doings[] = {
     {"crashed, the second", "suspect", NULL, TASK_BLOCKED, REQUEUE("crashed", NULL), .crashes = 1},
     {"crashed, the third", "crash", NULL, TASK_DEAD, REQUEUE("crashed", NULL), .crashes = 2},
     {"claim_alone.sql", "claim_alone", NULL, TASK_RUNNING, .run = do_claim_alone},
-    {"workers_recover.sql", "crash", NULL, TASK_READY, .run = do_recover},
-    {"workers_recover.sql, the third", "crash", NULL, TASK_DEAD, .run = do_recover, .crashes = 2},
-    {"deadlines_orphans.sql", "crash", NULL, TASK_READY, .run = do_orphans},
+    {"recover.sql, dead", "crash", NULL, TASK_READY, .run = do_recover},
+    {"recover.sql, dead, the third", "crash", NULL, TASK_DEAD, .run = do_recover, .crashes = 2},
+    {"recover.sql, left", "crash", NULL, TASK_READY, .run = do_orphans},
     {"timed_out", "time_out", NULL, TASK_RETRYING, REQUEUE("timed_out", NULL)},
     {"timed_out, the last", "time_out", "failures = max_attempts - 1", TASK_DEAD,
      REQUEUE("timed_out", NULL)},
-    {"deadlines_expired.sql", "time_out", LATE, TASK_RETRYING, .run = do_expired},
-    {"deadlines_expired.sql, the last", "time_out", LATE ", max_attempts = 1", TASK_DEAD,
+    {"recover.sql, late", "time_out", LATE, TASK_RETRYING, .run = do_expired},
+    {"recover.sql, late, the last", "time_out", LATE ", max_attempts = 1", TASK_DEAD,
      .run = do_expired},
-    {"deadlines_expired.sql, in time", NULL, NULL, TASK_NONE, .run = do_expired},
-    {"deadlines_expired.sql, on_timeout dead", "time_out", LATE, TASK_DEAD, .run = do_overrun},
+    {"recover.sql, in time", NULL, NULL, TASK_NONE, .run = do_expired},
+    {"recover.sql, on_timeout dead", "time_out", LATE, TASK_DEAD, .run = do_overrun},
     {"dead", "give_up", NULL, TASK_DEAD, REQUEUE("dead", NULL)},
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
     {"tenon.cancel_where", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_where},

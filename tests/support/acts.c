@@ -28,7 +28,6 @@ bool model_allows(const struct model *m, enum effect effect, bool stale)
     case RELEASES:
     case KILLS:
     case CRASHES:
-    case EXPIRES:
         return m->state == HELD && !stale;
     case NONE:
         return true;
@@ -40,14 +39,14 @@ void model_apply(struct model *m, enum effect effect)
 {
     static const enum state next[] = {
         [CLAIMS] = TAKEN,   [FINISHES] = DONE, [CANCELS] = CANCELLED, [FAILS] = WAITS,
-        [RELEASES] = READY, [KILLS] = DEAD,    [CRASHES] = READY,     [EXPIRES] = WAITS};
+        [RELEASES] = READY, [KILLS] = DEAD,    [CRASHES] = READY};
     if (effect == ENQUEUES) {
         m->new_task = true;
     } else if (effect != NONE) {
         m->state = next[effect];
     }
     m->claims += effect == CLAIMS;
-    m->failures += effect == FAILS || effect == EXPIRES;
+    m->failures += effect == FAILS;
     m->crashes += effect == CRASHES;
 }
 
@@ -98,14 +97,7 @@ const struct act acts[ACTS] = {
      false,
      true,
      {FENCE, "{dead}", "{x}", "{NULL}", "{NULL}", "{NULL}"}},
-    {"recover of the dead", &sql_workers_recover, CRASHES, false, true, {"$holder", "500"}},
-    {"recover of an orphan", &sql_deadlines_orphans, CRASHES, false, true, {"500"}},
-    {"recover after the deadline",
-     &sql_deadlines_expired,
-     EXPIRES,
-     false,
-     true,
-     {"-30 min", "500"}},
+    {"recover", &sql_recover, CRASHES, false, true, {"(0,0)", "(1000000,0)", "1 min", "500"}},
     {"cancel", &cancel, CANCELS, false, false, {"$id"}},
     {"enqueue", &enqueue, ENQUEUES, false, false, {NULL}},
     {"make_partitions", &partitions, NONE, false, false, {NULL}},
@@ -130,9 +122,11 @@ void fence_set(struct fence *f, const char *id, int claims, long long key)
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX])
 {
     const struct fence *f = a->stale ? &c->lost : &c->held;
-    const char *const words[][2] = {{"$claimer", c->claimer}, {"$id", c->id},
-                                    {"$ids", c->ids},         {"$holder", f->worker},
-                                    {"$keys", f->keys},       {"$claim", f->text}};
+    const char *const words[][2] = {{"$claimer", c->claimer},
+                                    {"$id", c->id},
+                                    {"$ids", c->ids},
+                                    {"$keys", f->keys},
+                                    {"$claim", f->text}};
     int n = 0;
     for (; n < ACT_PARAMS_MAX && a->params[n]; n++) {
         params[n] = a->params[n];

@@ -15,13 +15,13 @@ struct model {
     bool new_task; /* another task holds the unique key */
 };
 
-enum effect { CLAIMS, FINISHES, CANCELS, FAILS, RELEASES, KILLS, CRASHES, EXPIRES, ENQUEUES, NONE };
+enum effect { CLAIMS, FINISHES, CANCELS, FAILS, RELEASES, KILLS, CRASHES, ENQUEUES, NONE };
 
 bool state_is_over(enum state state);
 bool model_allows(const struct model *m, enum effect effect, bool stale);
 void model_apply(struct model *m, enum effect effect);
 
-enum { ACTS = 21, ACT_PARAMS_MAX = POLL_PARAMS };
+enum { ACTS = 19, ACT_PARAMS_MAX = POLL_PARAMS };
 
 struct act {
     const char *name;
