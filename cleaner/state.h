@@ -3,8 +3,8 @@
 #define TENON_CLEANER_STATE_H
 
 #include "cleaner/decide/pace.h"
-#include "cleaner/decide/settled.h"
 #include "cleaner/decide/pass.h"
+#include "cleaner/decide/settled.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "core/amqp/amqp_publisher.h"

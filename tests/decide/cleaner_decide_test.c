@@ -1,8 +1,8 @@
 /* label: unit */
 /* What the cleaner decides without a server: news, sleep, death, passes. */
 #include "cleaner/decide/pace.h"
-#include "cleaner/decide/settled.h"
 #include "cleaner/decide/pass.h"
+#include "cleaner/decide/settled.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
@@ -393,7 +393,7 @@ static void test_a_pass_of_a_table_that_changes(void **state)
     assert_int_equal(p.block, 0);
 }
 
-/* --- throttles --------------------------------------------------------------------------------- */
+/* --- throttles ------------------------------------------------------------------------------- */
 
 /* An awake leader reads by itself, and each read that a NOTIFY came before is charged. */
 static void test_a_throttle_charged_faster_than_it_is_due(void **state)
