@@ -29,7 +29,7 @@ struct chore {
  * watch is one statement a second that says which others have something to do. */
 static const struct chore table[CHORE_COUNT] = {
     [CHORE_WATCH] = {"watch", CHORE_WATCH_MS, 0, watch_turn},
-    [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
+    [CHORE_PARTITIONS] = {"partitions", 10000, LEADS, partitions_turn},
     [CHORE_SETTLE] = {"settle", CHORE_CALLED_MS, 0, settle_turn},
     [CHORE_SCHEDULES] = {"schedules", CHORE_CALLED_MS, 0, schedules_turn},
     [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | STAYS, fresh_turn},

@@ -1,34 +1,8 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
-#include "core/base/log.h"
 
 #include <stdlib.h>
-
-enum { HISTORY_RETRY_MS = 60000 /* after a day met a reader or a long transaction */ };
-
-/* Drop one day, if one is due; then another may be. A lock in its way is no fault: it is tried
- * again later. */
-static bool drop_day(struct db *db, struct turn *turn, struct fault *f)
-{
-    struct rows *rows = NULL;
-    if (!db_exec(db, &sql_history, NULL, 0, &rows, f)) {
-        if (f->code != FAULT_AGAIN) {
-            return fault_add(f, "could not drop a day of the history");
-        }
-        fault_clear(f);
-        turn->next_ms = turn->now_ms + HISTORY_RETRY_MS;
-        return true;
-    }
-    const char *partition = rows_text(rows, 0, 0);
-    if (partition) {
-        log_event(LOG_INFO, LOG_EVENT("partition_dropped"), LOG_TEXT("partition", partition));
-        turn->more = true;
-        turn->next_ms = turn->now_ms;
-    }
-    rows_free(rows);
-    return true;
-}
 
 /* Delete some rows that were kept long enough. Fewer than a batch were all, and those that get old
  * enough meanwhile wait for the next turn: at a rate limit there may always be some. With --once no
@@ -51,7 +25,7 @@ static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    return db_exec(c->hot, &sql_history_workers, NULL, 0, NULL, f) && drop_day(c->hot, turn, f) &&
+    return db_exec(c->hot, &sql_history_workers, NULL, 0, NULL, f) &&
            purge(c, turn, f);
 }
 

@@ -112,6 +112,7 @@ struct cleaner {
     bool called;                    /* there was something to settle since it was done last */
     bool settled_many;              /* much was settled since fresh rows were read last */
     struct throttle reads, settles; /* because of one, and nothing was there */
+    int64_t drop_ms;                /* when to drop old partitions again */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
     struct pass pass;

@@ -14,6 +14,7 @@
 --   history        task done, cancelled or expired                      what ends a task
 --   dead           task that failed for good                            requeue and recover
 --   attempt        attempt that did not end well                        requeue and recover
+--   partition      partition of history and attempt                     make_partitions, drop_history
 --   unique_hold    key enqueued with unique_for                         producers
 --   again          enqueue that waits for the holder of its key         producers; settle
 --   again_note     key whose holder has ended                           what ends a task; settle
@@ -63,10 +64,10 @@ CREATE TABLE tenon.setting (
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change with `tenon.set_settings`.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
-COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.history`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.history`, at least an hour; they go in portions, each within a 24th of this time more. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it through its unique key. Confined producers (`tenon.producer`) may do so only to their own tasks, whatever this setting is.';
-COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
+COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; they go in portions, each within a 24th of this time more.';
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
 COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: true while `tenon.producer` has rows.';
@@ -74,7 +75,7 @@ COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal 
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
-COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.history` or `tenon.attempt` has more rows, its oldest days go.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.history` or `tenon.attempt` has about a twentieth more rows, its oldest ones go, however young they are.';
 
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
@@ -301,6 +302,23 @@ COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, w
 COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits release it.';
 COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
 
+-- The partition where new rows of tenon.history go, and of tenon.attempt. A sequence, since a column's default can read it, and
+-- no open transaction keeps it from going on.
+CREATE SEQUENCE tenon.history_part AS integer;
+CREATE SEQUENCE tenon.attempt_part AS integer;
+
+-- The partitions that rows have gone to. Partitions by number and not by time: a new one is begun when one is full, whatever the rate.
+CREATE TABLE tenon.partition (
+    parent   text        NOT NULL CHECK (parent IN ('history', 'attempt')),
+    part     integer     NOT NULL,
+    begun_at timestamptz NOT NULL,
+    PRIMARY KEY (parent, part)
+);
+COMMENT ON TABLE tenon.partition IS 'The partitions of `tenon.history` and `tenon.attempt` (each is a table named like `history_` and its number): about 50, at most 100, of each. Rows go to the newest one; an old one is dropped when its time has come.';
+COMMENT ON COLUMN tenon.partition.parent IS '`history` or `attempt`.';
+COMMENT ON COLUMN tenon.partition.part IS 'Its number.';
+COMMENT ON COLUMN tenon.partition.begun_at IS 'When rows began to go there: those of the one before are not younger.';
+
 -- Append-only.
 CREATE TABLE tenon.history (
     finished_at timestamptz NOT NULL,
@@ -312,6 +330,7 @@ CREATE TABLE tenon.history (
     claims      integer     NOT NULL,
     failures    integer     NOT NULL,
     crashes     integer     NOT NULL,
+    part        integer     NOT NULL DEFAULT pg_sequence_last_value('tenon.history_part'),
     priority    smallint    NOT NULL,
     outcome     tenon.outcome NOT NULL,
     queue       text        NOT NULL,
@@ -329,11 +348,12 @@ CREATE TABLE tenon.history (
     retry       text,
     progress    jsonb,
     max_crashes integer
-) PARTITION BY RANGE (finished_at);
+) PARTITION BY LIST (part);
 -- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
 ALTER TABLE tenon.history REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.history IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
+COMMENT ON TABLE tenon.history IS 'Tasks that ended well, were cancelled, or expired; in partitions, of which the oldest goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.history.finished_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.history.part IS 'The number of its partition (`tenon.partition`).';
 COMMENT ON COLUMN tenon.history.outcome IS '`done`, `cancelled` or `expired`.';
 COMMENT ON COLUMN tenon.history.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
 COMMENT ON COLUMN tenon.history.result IS 'What its handler returned.';
@@ -391,6 +411,7 @@ CREATE TABLE tenon.attempt (
     task_id     bigint      NOT NULL,
     attempt     integer     NOT NULL,
     claims      integer     NOT NULL,
+    part        integer     NOT NULL DEFAULT pg_sequence_last_value('tenon.attempt_part'),
     started_at  timestamptz NOT NULL,
     worker_id   uuid        NOT NULL,
     host        text,
@@ -401,13 +422,14 @@ CREATE TABLE tenon.attempt (
     error       text,
     exit_code   integer,
     signal      integer
-) PARTITION BY RANGE (ended_at);
+) PARTITION BY LIST (part);
 ALTER TABLE tenon.attempt REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.history`.';
+COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; in partitions, of which the oldest goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.history`.';
 COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.attempt.task_id IS 'The task.';
 COMMENT ON COLUMN tenon.attempt.attempt IS 'Which attempt it was, from 1.';
 COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, with this one.';
+COMMENT ON COLUMN tenon.attempt.part IS 'The number of its partition (`tenon.partition`).';
 COMMENT ON COLUMN tenon.attempt.started_at IS 'When the task was claimed for it.';
 COMMENT ON COLUMN tenon.attempt.worker_id IS 'The worker (`tenon.worker`, for a week).';
 COMMENT ON COLUMN tenon.attempt.host IS 'The machine it ran on.';

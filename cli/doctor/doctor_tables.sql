@@ -50,13 +50,16 @@ SELECT * FROM (
       FROM pg_stat_user_tables s
      WHERE s.relid = 'tenon.task'::regclass AND s.n_dead_tup > 1000000 + 3 * s.n_live_tup
     UNION ALL
-    SELECT 'error', 'partitions', format('tenon.%s has no partition for %s: what ends then cannot be kept', p.parent, to_char(d.day, 'YYYY-MM-DD')),
-           'let a cleaner run: it makes them for a week ahead; or SELECT tenon.make_partitions()'
+    SELECT 'error', 'partitions', format('tenon.%s has no partition: what ends cannot be kept', p.parent),
+           'let a cleaner or a worker run: it makes one; or SELECT tenon.make_partitions()'
       FROM unnest('{history,attempt}'::text[]) AS p (parent)
-     CROSS JOIN LATERAL (SELECT min(x.day) AS day
-                           FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date + i AS day FROM generate_series(0, 2) i) x
-                          WHERE to_regclass(format('tenon.%s_%s', p.parent, to_char(x.day, 'YYYYMMDD'))) IS NULL) d
-     WHERE d.day IS NOT NULL
+     WHERE to_regclass(format('tenon.%s_%s', p.parent, (SELECT max(t.part) FROM tenon.partition t WHERE t.parent = p.parent))) IS NULL
+    UNION ALL
+    SELECT 'warning', 'partitions', format('tenon.%s has %s partitions: old ones cannot be dropped while a session reads them', p.parent, x.n),
+           'end the sessions that hold locks on it (pg_locks), or let a cleaner run'
+      FROM unnest('{history,attempt}'::text[]) AS p (parent)
+     CROSS JOIN LATERAL (SELECT count(*) AS n FROM pg_inherits i WHERE i.inhparent = to_regclass('tenon.' || p.parent)) x
+     WHERE x.n >= 100
     UNION ALL
     SELECT 'error', 'rights', format('everybody who may log in may %s %s', g.privilege_type, c.oid::regclass),
            format('REVOKE ALL ON %s FROM PUBLIC', c.oid::regclass)

@@ -1,2 +1,3 @@
--- Without a partition for today nothing could finish; so workers make them too, not only the cleaner.
+-- Begin the next partition of the history if the current one is full, and make one ahead. Workers do so too: the cleaner may be
+-- away.
 SELECT tenon.make_partitions();

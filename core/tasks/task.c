@@ -120,11 +120,11 @@ const struct task_act task_acts[] = {
     {"delete", TASK_CANCELLED, TASK_NONE, "operator", "tenon.delete, tenon.delete_where",
      "somebody deletes it"},
     {"forget", TASK_DONE, TASK_NONE, "cleaner", "dropping a partition of tenon.history",
-     "its day lies further back than history_keep"},
+     "it is older than history_keep, or history_rows_max newer ones are there"},
     {"forget", TASK_CANCELLED, TASK_NONE, "cleaner", "dropping a partition of tenon.history",
-     "its day lies further back than history_keep"},
+     "it is older than history_keep, or history_rows_max newer ones are there"},
     {"forget", TASK_EXPIRED, TASK_NONE, "cleaner", "dropping a partition of tenon.history",
-     "its day lies further back than history_keep"},
+     "it is older than history_keep, or history_rows_max newer ones are there"},
     {"purge", TASK_DEAD, TASK_NONE, "cleaner", "tenon.purge", "it died longer ago than dead_keep"},
 };
 

@@ -53,7 +53,7 @@ CREATE OR REPLACE FUNCTION tenon.end_tasks(ids bigint[], outcome text, moment ti
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM tenon.need_partition(moment);
+    PERFORM tenon.need_partition();
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled') END)
@@ -107,7 +107,7 @@ BEGIN
     IF result IS NOT NULL THEN
         result := tenon.result_kept(result);
     END IF;
-    PERFORM tenon.need_partition(moment);
+    PERFORM tenon.need_partition();
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = fence.id AND t.claim_key = fence.key
@@ -152,7 +152,7 @@ BEGIN
     IF results IS NOT NULL THEN
         results := tenon.results_kept(results);
     END IF;
-    PERFORM tenon.need_partition(moment);
+    PERFORM tenon.need_partition();
     WITH given AS MATERIALIZED (
         SELECT f.*, c.result, c.n
           FROM unnest(claims, results) WITH ORDINALITY AS c (claim, result, n) CROSS JOIN LATERAL tenon.read_claim(c.claim) f

@@ -16,7 +16,9 @@ BEGIN
                    SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
                    UNION ALL
                    (SELECT 3, f.outcome::text, f.result FROM tenon.history f
-                     WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
+                     WHERE f.id = i
+                       AND f.part >= (SELECT coalesce(max(p.part), 0) FROM tenon.partition p  -- not in all partitions
+                                       WHERE p.parent = 'history' AND p.begun_at <= since - interval '1 hour')
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL
                    SELECT 4, 'done', NULL) e

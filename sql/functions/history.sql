@@ -1,63 +1,128 @@
 -- History: the partitions of tenon.history and tenon.attempt, and what is deleted when its time is over.
 
--- Partitions of tenon.history and tenon.attempt for today and the days to come. Each is made as a plain table and
--- attached, which stops no finish. Returns how many were made.
-CREATE OR REPLACE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+-- The partitions: when rows began to go there (NULL = not yet), and about how many rows each has. Until a partition has been
+-- analyzed, the statistics count its rows. A crash loses those counts; then its size tells, at as many rows a page as in the
+-- partitions that were analyzed, else 40.
+CREATE OR REPLACE FUNCTION tenon.partitions() RETURNS TABLE (parent text, part integer, begun_at timestamptz, n bigint)
+LANGUAGE sql STABLE AS $$
+    WITH child AS (
+        SELECT h.relname AS parent, substring(c.relname FROM '[0-9]+$')::integer AS part, c.relpages, c.reltuples,
+               c.relpages > 0 AND c.reltuples > 0 AS is_analyzed, pg_stat_get_live_tuples(c.oid) AS live,
+               pg_relation_size(c.oid) / current_setting('block_size')::integer AS pages
+          FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass) AND c.relname ~ '^(history|attempt)_[0-9]{1,9}$'
+    ), known AS (
+        SELECT k.parent, sum(k.reltuples)::float8 / sum(k.relpages) AS rows_of_a_page FROM child k WHERE k.is_analyzed GROUP BY k.parent
+    )
+    SELECT c.parent, c.part, p.begun_at,
+           CASE WHEN c.is_analyzed THEN c.reltuples::float8 / c.relpages * c.pages
+                WHEN c.live > 0 THEN c.live
+                ELSE coalesce(k.rows_of_a_page, 40) * c.pages END::bigint
+      FROM child c
+      LEFT JOIN known k ON k.parent = c.parent
+      LEFT JOIN tenon.partition p ON p.parent = c.parent AND p.part = c.part
+$$;
+
+-- A plain table that is attached then, which stops no finish.
+CREATE OR REPLACE FUNCTION tenon.make_partition(parent text, part integer) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
-    today  date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
-    made   integer := 0;
-    parent text;
-    day    date;
-    part   text;
+    name text := parent || '_' || part;
 BEGIN
-    FOR parent, day IN SELECT p, today + i FROM unnest('{history,attempt}'::text[]) p, generate_series(-1, days_ahead) i LOOP
-        part := parent || '_' || to_char(day, 'YYYYMMDD');
-        CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
-        EXECUTE format('LOCK TABLE tenon.%I IN SHARE UPDATE EXCLUSIVE MODE', parent);  -- two makers at once; ATTACH takes it anyway
-        -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
-        CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
-        EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('ALTER TABLE tenon.%I REPLICA IDENTITY FULL', part);
-        EXECUTE format('ALTER TABLE tenon.%I ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
-                       parent, part, day::timestamptz, (day + 1)::timestamptz);
-        made := made + 1;
+    EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, parent);
+    EXECUTE format('ALTER TABLE tenon.%I REPLICA IDENTITY FULL', name);
+    EXECUTE format('ALTER TABLE tenon.%I ATTACH PARTITION tenon.%I FOR VALUES IN (%s)', parent, name, part);
+END $$;
+
+-- From now on, rows go to this partition.
+CREATE OR REPLACE FUNCTION tenon.begin_partition(parent text, part integer) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO tenon.partition AS p (parent, part, begun_at) VALUES ($1, $2, clock_timestamp())
+        ON CONFLICT ON CONSTRAINT partition_pkey DO UPDATE SET begun_at = excluded.begun_at;
+    SELECT setval(format('tenon.%I', $1 || '_part'), $2);
+$$;
+
+-- Begins the next partition when the current one is full, or is not empty and older than `age`; and keeps one more ready. That one
+-- was committed before it is begun: the sequence is seen at once. Full ones go on taking rows while there are 100 partitions, since
+-- a reader then keeps the oldest from being dropped, and a query by id looks into each. Returns how many were made.
+CREATE OR REPLACE FUNCTION tenon.make_partitions_of(parent text, age interval, rows_max bigint) RETURNS integer
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    partitions_max constant integer := 100;
+    current integer;
+    made    integer := 0;
+    seen    record;
+BEGIN
+    FOR pass IN 1 .. 2 LOOP
+        SELECT coalesce(x.last, max(p.part), 1) AS current, coalesce(bool_or(p.part = x.last), false) AS is_there,
+               coalesce(bool_or(p.part = x.last + 1), false) AS has_next,
+               coalesce(bool_or(p.part = x.last AND p.n > 0 AND (p.n >= rows_max OR p.begun_at < clock_timestamp() - age)), false)
+               AND count(*) < partitions_max AS is_full
+          INTO seen
+          FROM (SELECT pg_sequence_last_value(format('tenon.%I', parent || '_part')::regclass) AS last) x
+          LEFT JOIN tenon.partitions() p ON p.parent = parent
+         GROUP BY x.last;
+        IF seen.is_there AND seen.has_next AND NOT seen.is_full THEN
+            RETURN 0;
+        ELSIF pass = 1 THEN  -- two makers at once; ATTACH takes the lock anyway
+            EXECUTE format('LOCK TABLE tenon.%I IN SHARE UPDATE EXCLUSIVE MODE', parent);
+        END IF;
     END LOOP;
+    current := seen.current;
+    IF NOT EXISTS (SELECT FROM tenon.partitions() p WHERE p.parent = parent AND p.part = current) THEN
+        PERFORM tenon.make_partition(parent, current);
+        made := 1;
+    END IF;
+    IF NOT seen.is_there THEN
+        PERFORM tenon.begin_partition(parent, current);
+    ELSIF seen.is_full AND seen.has_next THEN
+        current := current + 1;
+        PERFORM tenon.begin_partition(parent, current);
+    END IF;
+    IF NOT EXISTS (SELECT FROM tenon.partitions() p WHERE p.parent = parent AND p.part = current + 1) THEN
+        PERFORM tenon.make_partition(parent, current + 1);
+        made := made + 1;
+    END IF;
     RETURN made;
 END $$;
 
--- Drops one day of the history or of the attempts that is due: older than history_keep or attempt_keep, or beyond
--- history_rows_max counted from the newest day. Returns its partition's name, or NULL when none is due. Yesterday's is
--- made ahead, so an empty one stays. A reader in the way for 100 ms raises 55P03: every finish waits behind this one,
--- and so it does not stay. It takes the locks of parent and partition one after the other, hence at most twice that.
-CREATE OR REPLACE FUNCTION tenon.drop_history() RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '100 ms' AS $$
+-- A partition takes a twentieth of history_rows_max, or what ends in a 24th of the time for which rows are kept. Hence there are
+-- about 50. The leading cleaner calls this every 10 s, and each worker once a minute, so that partitions do not get too large while
+-- no cleaner runs. Returns how many were made.
+CREATE OR REPLACE FUNCTION tenon.make_partitions() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    part text;
+    s tenon.setting := tenon.settings();
 BEGIN
-    PERFORM tenon.settings();
-    WITH day AS (
-        SELECT c.oid, c.relname, i.inhparent, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
-               CASE WHEN c.reltuples > 0 AND c.relpages > 0
-                    THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
-                    ELSE pg_relation_size(c.oid) / 200.0 END AS n
-          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass)
-           AND c.relname ~ '^(history|attempt)_[0-9]{8}$'
-    ), old AS (
-        SELECT d.*, sum(d.n) OVER (PARTITION BY d.inhparent ORDER BY d.ends DESC) AS n_newer FROM day d
-    )
-    SELECT o.relname INTO part
-      FROM old o CROSS JOIN tenon.setting s
-     WHERE o.ends <= now() - interval '1 hour'
-       AND (o.ends <= now() - CASE WHEN o.inhparent = 'tenon.attempt'::regclass THEN s.attempt_keep ELSE s.history_keep END
+    RETURN tenon.make_partitions_of('history', greatest(s.history_keep, interval '1 hour') / 24, s.history_rows_max / 20)
+         + tenon.make_partitions_of('attempt', s.attempt_keep / 24, s.history_rows_max / 20);
+END $$;
+
+-- Drops the oldest partition of the history or of the attempts that is due: all its rows are older than history_keep (but at least
+-- an hour) or attempt_keep, or those after it have more than history_rows_max. Returns its name, or NULL when none is due. A reader
+-- in the way for 100 ms raises 55P03: every finish waits behind this one, and so it does not stay. It takes the locks of parent and
+-- partition one after the other, hence at most twice that.
+CREATE OR REPLACE FUNCTION tenon.drop_history() RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100 ms' AS $$
+DECLARE
+    s tenon.setting := tenon.settings();
+    due record;
+BEGIN
+    SELECT o.parent, o.part INTO due
+      FROM (SELECT p.parent, p.part, min(p.begun_at) OVER newer AS ended_at, sum(p.n) OVER newer AS n_newer
+              FROM tenon.partitions() p
+            WINDOW newer AS (PARTITION BY p.parent ORDER BY p.part ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)) o
+     WHERE o.part < pg_sequence_last_value(format('tenon.%I', o.parent || '_part')::regclass)
+       AND (o.ended_at <= now() - CASE o.parent WHEN 'attempt' THEN s.attempt_keep ELSE greatest(s.history_keep, interval '1 hour') END
             OR o.n_newer > s.history_rows_max)
-       AND (o.ends < current_date OR pg_relation_size(o.oid) > 0)
-     ORDER BY o.ends LIMIT 1;
-    IF part IS NOT NULL THEN
-        EXECUTE format('DROP TABLE IF EXISTS tenon.%I', part);  -- two at once
+     ORDER BY o.ended_at, o.part LIMIT 1;
+    IF due.part IS NULL THEN
+        RETURN NULL;
     END IF;
-    RETURN part;
+    EXECUTE format('DROP TABLE IF EXISTS tenon.%I', due.parent || '_' || due.part);  -- two at once
+    DELETE FROM tenon.partition p WHERE p.parent = due.parent AND p.part = due.part;
+    RETURN due.parent || '_' || due.part;
 END $$;
 
 -- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
@@ -97,13 +162,14 @@ BEGIN
     RETURN n + m + starts + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
--- The history's partition for a moment is there afterwards. Cleaners and workers make them for days ahead;
--- when none of them ran for a week, tenon.finish, tenon.finish_many and tenon.cancel make what is missing. Only they call
--- it, and so it needs no search_path of its own.
-CREATE OR REPLACE FUNCTION tenon.need_partition(moment timestamptz) RETURNS void
+-- The partition where rows of the history go now is there afterwards, even if somebody has dropped it, and this session knows of
+-- it: one that has written to the history before in its transaction hears of a partition that was attached since only when it
+-- takes a new lock, as pg_relation_size does. tenon.finish, tenon.finish_many and tenon.end_tasks call it; so it needs no
+-- search_path of its own.
+CREATE OR REPLACE FUNCTION tenon.need_partition() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regclass('tenon.history_' || to_char(moment AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+    IF pg_relation_size(to_regclass('tenon.history_' || pg_sequence_last_value('tenon.history_part'))) IS NULL THEN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;

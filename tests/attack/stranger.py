@@ -17,7 +17,7 @@ FORBIDDEN = (
     "DELETE FROM tenon.task", "DELETE FROM tenon.dead", "TRUNCATE tenon.task", "DROP SCHEMA tenon CASCADE",
     "INSERT INTO tenon.queue (name) VALUES ('x')", "UPDATE tenon.setting SET payload_bytes_max = 1",
     "ALTER TABLE tenon.task ADD COLUMN x integer", "CREATE TABLE tenon.mine (x integer)",
-    "CREATE INDEX ON tenon.task (kind)", "SELECT tenon.make_partitions(365)", "SELECT tenon.drop_history()",
+    "CREATE INDEX ON tenon.task (kind)", "SELECT tenon.make_partitions()", "SELECT tenon.drop_history()",
     "SELECT tenon.requeue('{1}', '{1}', '{dead}', '{x}', '{1}')",
     "SELECT tenon.grant_operator(current_user)", "SELECT tenon.grant_worker(current_user)",
     "SELECT tenon.queue_names(10)", "SELECT nextval(pg_get_serial_sequence('tenon.task', 'id'))",

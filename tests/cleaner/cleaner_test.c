@@ -320,46 +320,7 @@ static void test_orphans_and_deadlines(void **state)
     free(alive);
 }
 
-/* --- history --------------------------------------------------------------------------------- */
-
-static void add_partition(struct fixture *fx, int days_ago)
-{
-    test_sql(fx,
-             "DO $$ DECLARE d date := (now() AT TIME ZONE 'UTC')::date - %d; BEGIN"
-             " EXECUTE format('CREATE TABLE tenon.history_%%s PARTITION OF tenon.history"
-             " FOR VALUES FROM (%%L) TO (%%L)', to_char(d, 'YYYYMMDD'),"
-             " d::timestamp AT TIME ZONE 'UTC', (d + 1)::timestamp AT TIME ZONE 'UTC');"
-             " INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
-             " crashes, priority, outcome, queue, kind, payload) VALUES"
-             " (d::timestamp AT TIME ZONE 'UTC', %d, now(), now(), 1, 0, 0, 4, 'done', 'default',"
-             " 'mail', '{}'); END $$",
-             days_ago, days_ago);
-}
-
-static const char partitions_old[] =
-    "SELECT count(*) FROM pg_class WHERE relnamespace = 'tenon'::regnamespace AND relkind = 'r'"
-    " AND relname ~ '^history_' AND to_date(right(relname, 8), 'YYYYMMDD') < current_date - 1";
-
-static void test_old_history_goes(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "UPDATE tenon.setting SET history_keep = '72 hours'; SET timezone = 'UTC'");
-    add_partition(fx, 9);
-    add_partition(fx, 8);
-    add_partition(fx, 2);
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(test_sql_int(fx, "%s", partitions_old), 1);
-    assert_int_equal(test_sql_int(fx, "SELECT id FROM tenon.history"), 2);
-    test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 1");
-    test_sql(fx,
-             "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims,"
-             " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
-             " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, 9) g");
-    test_sql(fx, "ANALYZE tenon.history");
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(test_sql_int(fx, "%s", partitions_old), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 9);
-}
+/* --- what is old ------------------------------------------------------------------------------ */
 
 /* Where something always gets old enough to be deleted, the leader does not delete without a pause:
  * again at once only after a whole batch. The trigger leaves an old row after each deletion. */
@@ -386,35 +347,6 @@ static void test_deletes_batches_only_at_once(void **state)
     broker_close(b);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.deletion"), 2);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_start"), 1);
-}
-
-static void test_a_reader_only_puts_history_off(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "SET timezone = 'UTC'");
-    add_partition(fx, 9);
-    add_partition(fx, 8);
-    PGconn *reader = sql_connect(fx->database_url);
-    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(test_sql_int(fx, "%s", partitions_old), 2);
-    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)enqueue(fx, "")); /* finishing goes on */
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    sql_run(reader, "COMMIT");
-    PQfinish(reader);
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(test_sql_int(fx, "%s", partitions_old), 0);
-}
-
-static void test_missing_partitions_are_made(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "DO $$ DECLARE p text; BEGIN FOR p IN SELECT inhrelid::regclass FROM pg_inherits"
-                 " WHERE inhparent = 'tenon.history'::regclass LOOP EXECUTE 'DROP TABLE ' || p;"
-                 " END LOOP; END $$");
-    struct process *p = TENON(fx, "cleaner");
-    process_await_line(p, "event=partitions_made partitions=9", LIMIT_MS);
-    stop(p);
 }
 
 /* --- --once, and servers that are away ------------------------------------------------------- */
@@ -580,10 +512,7 @@ int main(void)
         WITH_DATABASE(test_a_broken_session_declares_nobody_dead),
         WITH_DATABASE(test_the_third_crash_is_the_last),
         WITH_DATABASE(test_orphans_and_deadlines),
-        WITH_DATABASE(test_old_history_goes),
         WITH_SERVERS(test_deletes_batches_only_at_once),
-        WITH_DATABASE(test_a_reader_only_puts_history_off),
-        WITH_DATABASE(test_missing_partitions_are_made),
         WITH_SERVERS(test_once_does_everything),
         WITH_SERVERS(test_once_stays_for_a_dead_worker),
         WITH_SERVERS(test_once_beside_a_daemon),

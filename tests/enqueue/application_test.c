@@ -7,6 +7,7 @@
  * commit a task started is told by the handlers' journal. Whatever delays everything at a time, as
  * another program on this machine, shows in the first half, or in the test's own pauses. */
 #include "tests/support/load.h"
+#include "tests/support/partitions.h"
 #include "tests/support/stepper.h"
 #include "tests/support/working.h"
 
@@ -345,25 +346,9 @@ static void test_a_unique_key(void **state)
 
 /* --- a session that read the history and stays ----------------------------------------------- */
 
-static void old_partition(struct fixture *fx, const char *day)
+static void assert_partitions(struct fixture *fx, const char *want)
 {
-    test_sql(fx,
-             "CREATE TABLE tenon.history_%s (LIKE tenon.history INCLUDING DEFAULTS INCLUDING"
-             " CONSTRAINTS); ALTER TABLE tenon.history ATTACH PARTITION tenon.history_%s"
-             " FOR VALUES FROM (date '%s') TO (date '%s' + 1)",
-             day, day, day, day);
-}
-
-/* Partitions: of old days, and of the days to come. */
-static void assert_partitions(struct fixture *fx, int old, int ahead)
-{
-    char *got = test_sql_text(
-        fx, "SELECT format('%%s %%s', count(*) FILTER (WHERE c.relname < 'history_20200109'),"
-            " count(*) FILTER (WHERE c.relname > 'history_20200109'))"
-            " FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname"
-            " ~ '^history_[0-9]{8}$'");
-    char want[64];
-    (void)snprintf(want, sizeof want, "%d %d", old, ahead);
+    char *got = partitions_of(fx, "history");
     assert_string_equal(got, want);
     free(got);
 }
@@ -378,10 +363,10 @@ static void test_a_reader_of_the_history_that_stays(void **state)
     struct fixture *fx = *state;
     struct stream s;
     declare(fx);
-    old_partition(fx, "20200101");
-    old_partition(fx, "20200102");
-    test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.history_' || to_char(clock_timestamp()"
-                 " AT TIME ZONE 'UTC' + interval '7 days', 'YYYYMMDD'); END $$");
+    partition_begun(fx, "history", "9 days");
+    partition_begun(fx, "history", "2 days");
+    partition_begun(fx, "history", "0 s");
+    test_sql(fx, "DROP TABLE tenon.history_5"); /* it is made in spite of the reader */
     PGconn *reader = sql_connect(fx->database_url);
     sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
     struct process *p = worker(fx);
@@ -390,15 +375,15 @@ static void test_a_reader_of_the_history_that_stays(void **state)
     stream_run(&s, 500);
     for (int i = 0; i < 2; i++) {
         clean_once(fx);
-        assert_partitions(fx, 2, 9);
+        assert_partitions(fx, "3 2");
         stream_run(&s, 500);
     }
     test_await(fx, LIMIT_MS, "SELECT count(*) = %zu, count(*) FROM tenon.history", s.n);
     assert_int_equal(sql_int(reader, "SELECT count(*) FROM tenon.history"), s.n);
-    assert_partitions(fx, 2, 9);
+    assert_partitions(fx, "3 2");
     sql_run(reader, "COMMIT");
     clean_once(fx);
-    assert_partitions(fx, 0, 9);
+    assert_partitions(fx, "1 2");
     check_ends(&s);
     PQfinish(reader);
     stream_close(&s);

@@ -6,6 +6,7 @@
  * before it is sent, or after it was committed and before its answer. What ends says why, nothing
  * is lost, and the same command again brings all to its end. So for the Nth write to a pipe. */
 #include "tests/support/load.h"
+#include "tests/support/partitions.h"
 #include "tests/support/working.h"
 
 #include "core/db/schema.h"
@@ -101,13 +102,9 @@ static void test_setup(void **state)
  * only deadline. */
 static void make_work(struct fixture *fx)
 {
+    partition_begun(fx, "history", "9 days");
     test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told';"
-                 "DROP TABLE IF EXISTS tenon.history_20200101;"
                  "TRUNCATE tenon.task, tenon.suspect, tenon.worker, tenon.dead, tenon.schedule;"
-                 "CREATE TABLE tenon.history_20200101 (LIKE tenon.history INCLUDING DEFAULTS"
-                 " INCLUDING CONSTRAINTS);"
-                 "ALTER TABLE tenon.history ATTACH PARTITION tenon.history_20200101"
-                 " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0');"
                  "INSERT INTO tenon.worker (id, host, pid, slots, queues, kinds, state, ended_at)"
                  " VALUES ('11111111-1111-1111-1111-111111111111', 'h', 1, 1, '{default}', '{a}',"
                  " 'dead', now());"
@@ -143,7 +140,7 @@ static bool run_cleaner(const struct strike *s)
     assert_int_equal(test_sql_int(s->fx, "SELECT count(DISTINCT d.kind) FROM tenon.task t JOIN"
                                          " tenon.dead d ON d.id = t.compensates"),
                      2);
-    assert_true(test_sql_bool(s->fx, "SELECT to_regclass('tenon.history_20200101') IS NULL"));
+    assert_true(test_sql_bool(s->fx, "SELECT tenon.drop_history() IS NULL"));
     return struck;
 }
 

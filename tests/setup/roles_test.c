@@ -1,5 +1,6 @@
 /* label: e2e */
 /* Workers and cleaners that log in as roles with nothing but what `tenon setup` grants for them. */
+#include "tests/support/partitions.h"
 #include "tests/support/working.h"
 
 #include <signal.h>
@@ -51,10 +52,8 @@ static void await_state(struct fixture *fx, int64_t id, const char *state)
 /* Something to do for every chore of the cleaner. */
 static void make_old(struct fixture *fx)
 {
-    test_sql(fx, "SET timezone = 'UTC'; CREATE TABLE tenon.history_20010203 PARTITION OF"
-                 " tenon.history FOR VALUES FROM ('2001-02-03') TO ('2001-02-04')");
-    test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.history_' || to_char(clock_timestamp()"
-                 " AT TIME ZONE 'UTC' + interval '7 days', 'YYYYMMDD'); END $$");
+    partition_begun(fx, "history", "9 days");
+    test_sql(fx, "DROP TABLE tenon.history_3");
     test_sql(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds, state, ended_at)"
                  " VALUES ('h', 1, 1, '{}', '{}', 'left', now() - interval '8 days');"
                  "SELECT tenon.set_schedule('s', every => '1 h', kind => 'a');"
@@ -85,7 +84,7 @@ static void test_worker_and_cleaner_own_nothing(void **state)
     make_old(fx);
     struct process *all[3];
     all[0] = start(fx, &cleaner, (const char *const[]){"cleaner", NULL});
-    process_await_line(all[0], "event=partition_dropped partition=history_20010203", LIMIT_MS);
+    process_await_line(all[0], "event=partition_dropped partition=history_1", LIMIT_MS);
     all[1] = start_worker(fx, &worker);
     int64_t first = enqueue(fx, "'{\"do\": \"first\", \"ms\": 600000}'");
     await_state(fx, first, "running");

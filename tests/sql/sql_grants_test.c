@@ -24,8 +24,8 @@ static const struct {
      "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration minute paused producer queue ready schedule schedules set_aside setting "
-     "settler signal "
+     "lock migration minute partition paused producer queue ready schedule schedules "
+     "set_aside setting settler signal "
      "suspect task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
@@ -41,8 +41,8 @@ static const struct {
      "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration minute paused producer queue ready schedule schedules set_aside setting "
-     "settler signal "
+     "lock migration minute partition paused producer queue ready schedule schedules "
+     "set_aside setting settler signal "
      "suspect task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "claim_alone copied make_partitions needs_note paused_kinds printed_bytes "
@@ -52,6 +52,7 @@ static const struct {
      "INSERT history minute worker\n"
      "SELECT dead(claims id worker_id)\n"
      "SELECT history(claims id outcome worker_id)\n"
+     "SELECT history_part\n"
      "SELECT migration minute paused setting suspect task worker\n"
      "UPDATE minute\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"

@@ -1,27 +1,67 @@
 /* label: sql */
-/* The history's partitions: who makes them, for which days, and that it stops nobody. */
+/* The history's partitions: who makes them, when they go, and that it stops nobody. */
 #include "tests/support/held.h"
+#include "tests/support/partitions.h"
 
 #include "worker/statements.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+enum { LIMIT_MS = 20000 };
+
+/* Rows that end now. */
+static void add_rows(struct fixture *fx, int n)
+{
+    test_sql(fx,
+             "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
+             " crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(), now(), 1,"
+             " 0, 0, 4, 'done', 'q', 'k', '1' FROM generate_series(1, %d) g;"
+             "SELECT pg_stat_force_next_flush()",
+             n);
+}
+
+/* One turn of the cleaner's chore. */
+static void look(struct fixture *fx)
+{
+    test_sql(fx, "SELECT tenon.make_partitions()");
+    while (!test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL")) {
+    }
+}
+
+static void time_passes(struct fixture *fx, const char *span)
+{
+    test_sql(fx,
+             "UPDATE tenon.partition SET begun_at = begun_at - interval '%s';"
+             "UPDATE tenon.history SET finished_at = finished_at - interval '%s'",
+             span, span);
+}
+
+static void assert_partitions(struct fixture *fx, const char *want)
+{
+    char *got = partitions_of(fx, "history");
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* One that is empty stays the current one; one row and an hour are enough to begin another, which
+ * was there already. */
 static void test_partitions(void **state)
 {
     struct fixture *fx = *state;
+    time_passes(fx, "9 days");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 0);
-    assert_int_equal(
-        test_sql_int(
-            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.history'::regclass"),
-        9);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 6);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 0);
+    assert_partitions(fx, "0 2");
+    add_rows(fx, 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 0);
+    assert_partitions(fx, "1 2");
     /* the index of the parent came with each */
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM pg_index x JOIN pg_inherits i ON i.inhrelid = x.indrelid"
                      " WHERE i.inhparent = 'tenon.history'::regclass"),
-        12);
+        3);
 }
 
 static void test_partitions_raced(void **state)
@@ -30,11 +70,13 @@ static void test_partitions_raced(void **state)
     enum { N = 6 };
     PGconn *conn[N];
     int64_t made = 0;
+    add_rows(fx, 1);
+    time_passes(fx, "2 h");
     for (int i = 0; i < N; i++) {
         conn[i] = sql_connect(fx->database_url);
     }
     for (int i = 0; i < N; i++) {
-        assert_int_equal(PQsendQuery(conn[i], "SELECT tenon.make_partitions(37)"), 1);
+        assert_int_equal(PQsendQuery(conn[i], "SELECT tenon.make_partitions()"), 1);
     }
     for (int i = 0; i < N; i++) {
         PGresult *result = PQgetResult(conn[i]);
@@ -45,37 +87,113 @@ static void test_partitions_raced(void **state)
         PQclear(result);
         PQfinish(conn[i]);
     }
-    assert_int_equal(made, 60);
+    assert_int_equal(made, 1);
+    assert_partitions(fx, "1 2");
 }
 
-/* In every one of the next days, at both of its ends, there is a place to finish to. */
-static void test_finishing_at_day_boundaries(void **state)
+/* A stream with bursts stays within a fifth more than the maximum, in few partitions; so does the
+ * first one, after days without a row. */
+static void test_the_history_stays_within_its_rows(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SET timezone = 'Pacific/Kiritimati'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(8)"), 2);
-    test_sql(fx, "SET timezone = 'UTC'");
-    test_sql(
-        fx,
-        "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
-        " crashes, priority, outcome,"
-        " queue, kind, payload) SELECT (current_date + d)::timestamptz + at, d, now(), now(), 1,"
-        " 0, 0, 4, 'done', 'q', 'k', '1'"
-        " FROM generate_series(-1, 8) d, unnest('{0, 12 h, 23:59:59.999999}'::interval[]) at");
-    assert_int_equal(
-        test_sql_int(
-            fx, "SELECT count(*) FROM (SELECT f.tableoid FROM tenon.history f GROUP BY f.tableoid"
-                " HAVING count(*) = 3"
-                " AND max(finished_at)::date = min(finished_at)::date"
-                " AND (SELECT relname FROM pg_class WHERE oid = f.tableoid) = 'history_' ||"
-                " to_char(min(finished_at), 'YYYYMMDD')) p"),
-        10);
-    test_sql_fails(
-        fx, "23514", "no partition",
-        "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
-        " crashes, priority, outcome, queue,"
-        " kind, payload) SELECT (current_date + 9)::timestamptz, 1, now(), now(), 1, 0, 0, 4,"
-        " 'done', 'q', 'k', '1'");
+    test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 10000");
+    time_passes(fx, "9 days");
+    for (int i = 0; i < 60; i++) {
+        add_rows(fx, i % 10 == 0 ? 1000 : 300);
+        look(fx);
+        int64_t n = test_sql_int(fx, "SELECT count(*) FROM tenon.history");
+        assert_true(n <= 12000 && (i < 50 || n >= 10000));
+        assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.partitions()") <= 30);
+    }
+}
+
+/* After an absence the rest fits. What came meanwhile is in one partition at most, and stays until
+ * so many came after it. */
+static void test_a_cleaner_that_was_away(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 1000");
+    add_rows(fx, 5000);
+    look(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 5000);
+    for (int i = 0; i < 11; i++) {
+        add_rows(fx, 100);
+        look(fx);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 1100);
+}
+
+/* Few rows go by their age: each stays for a day and an hour or so more. */
+static void test_the_history_goes_by_its_age(void **state)
+{
+    struct fixture *fx = *state;
+    for (int i = 0; i < 120; i++) {
+        add_rows(fx, 1);
+        look(fx);
+        time_passes(fx, "15 min");
+    }
+    look(fx);
+    assert_true(test_sql_bool(fx, "SELECT count(*) FILTER (WHERE age < '23 h 59 min') = 95 AND"
+                                  " max(age) < '25.5 h' FROM tenon.history CROSS JOIN LATERAL"
+                                  " (SELECT now() - finished_at AS age) a"));
+    assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.partitions()") <= 30);
+}
+
+/* While a reader is in the way of all drops, there are 100 partitions and no more, of which the
+ * last one takes what comes. */
+static void test_partitions_beside_a_reader(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 20");
+    PGconn *reader = sql_connect(fx->database_url);
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
+    for (int i = 0; i < 110; i++) {
+        add_rows(fx, 1);
+        test_sql(fx, "SELECT tenon.make_partitions()");
+    }
+    assert_partitions(fx, "98 2");
+    sql_run(reader, "COMMIT");
+    PQfinish(reader);
+    look(fx);
+    assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.history") <= 33);
+}
+
+/* A crash loses the counts of a partition that was not analyzed: its size tells, by the rows of
+ * those that were. */
+static void test_rows_are_counted(void **state)
+{
+    struct fixture *fx = *state;
+    static const char n[] =
+        "SELECT n FROM tenon.partitions() WHERE parent = 'history' AND part = 2";
+    add_rows(fx, 2000);
+    test_sql(fx, "ANALYZE tenon.history_1");
+    partition_begun(fx, "history", "0 s");
+    add_rows(fx, 1000);
+    assert_int_equal(test_sql_int(fx, n), 1000);
+    test_sql(fx, "SELECT pg_stat_reset()");
+    test_await(fx, LIMIT_MS, "SELECT n BETWEEN 950 AND 1100, n FROM (%s) x", n);
+}
+
+/* A transaction that has ended a task, and ends another after the next partition was begun, which
+ * was not there the first time. */
+static void test_a_long_transaction_meets_a_new_partition(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t id[2];
+    for (int i = 0; i < 2; i++) {
+        id[i] = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    }
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT tenon.cancel(%lld)", (long long)id[0]);
+    for (int i = 0; i < 2; i++) {
+        partition_begun(fx, "history", "0 s");
+    }
+    sql_run(other, "SELECT tenon.cancel(%lld); COMMIT", (long long)id[1]);
+    PQfinish(other);
+    char *parts = test_sql_text(fx, "SELECT string_agg(part::text, ' ' ORDER BY part)"
+                                    " FROM tenon.history");
+    assert_string_equal(parts, "1 3");
+    free(parts);
 }
 
 /* Finishes go on while a partition is made. */
@@ -85,37 +203,26 @@ static void test_making_partitions_stops_no_finish(void **state)
     struct held c;
     held_new(fx, &c);
     PGconn *other = sql_connect(fx->database_url);
-    sql_run(other, "BEGIN; SELECT tenon.make_partitions(20)");
+    test_sql(fx, "DROP TABLE tenon.history_2");
+    sql_run(other, "BEGIN; SELECT tenon.make_partitions()");
     test_sql(fx, "SET lock_timeout = 1000");
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     sql_run(other, "COMMIT");
     PQfinish(other);
 }
 
-static void old_day(struct fixture *fx, const char *day)
-{
-    test_sql(fx,
-             "CREATE TABLE tenon.history_%s PARTITION OF tenon.history"
-             " FOR VALUES FROM ('%s 00:00+0') TO (timestamptz '%s 00:00+0' + interval '1 day')",
-             day, day, day);
-}
-
-/* Attempts have days of their own, which go after attempt_keep. */
-static void test_attempts_go_by_the_day(void **state)
+/* Attempts have partitions of their own, which go after attempt_keep. */
+static void test_attempts_go_by_their_age(void **state)
 {
     struct fixture *fx = *state;
-    assert_int_equal(
-        test_sql_int(
-            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.attempt'::regclass"),
-        9);
-    test_sql(fx, "CREATE TABLE tenon.attempt_20200101 PARTITION OF tenon.attempt"
-                 " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0')");
+    partition_begun(fx, "attempt", "8 days");
     test_sql(fx, "UPDATE tenon.setting SET attempt_keep = '1000000 hours'");
     assert_null(test_sql_text(fx, "SELECT tenon.drop_history()"));
     test_sql(fx, "UPDATE tenon.setting SET attempt_keep = DEFAULT");
     char *part = test_sql_text(fx, "SELECT tenon.drop_history()");
-    assert_string_equal(part, "attempt_20200101");
+    assert_string_equal(part, "attempt_1");
     free(part);
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL"));
 }
 
 /* A finish waits behind the drop no longer than the drop waits, whatever the reader does. */
@@ -123,7 +230,7 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
-    old_day(fx, "20200101");
+    partition_begun(fx, "history", "9 days");
     held_new(fx, &c);
     PGconn *reader = sql_connect(fx->database_url), *drops = sql_connect(fx->database_url);
     sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
@@ -137,7 +244,7 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
     assert_null(PQgetResult(drops));
     sql_run(reader, "COMMIT");
     char *name = sql_text(drops, "SELECT tenon.drop_history()");
-    assert_string_equal(name, "history_20200101");
+    assert_string_equal(name, "history_1");
     free(name);
     assert_true(sql_bool(drops, "SELECT tenon.drop_history() IS NULL"));
     PQfinish(reader);
@@ -145,18 +252,18 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
 }
 
 /* One that an operator took out of the history is his. */
-static void test_a_detached_day_stays(void **state)
+static void test_a_detached_partition_stays(void **state)
 {
     struct fixture *fx = *state;
-    old_day(fx, "20200101");
-    old_day(fx, "20200102");
-    test_sql(fx, "ALTER TABLE tenon.history DETACH PARTITION tenon.history_20200101");
-    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() = 'history_20200102'"));
+    partition_begun(fx, "history", "9 days");
+    partition_begun(fx, "history", "8 days");
+    test_sql(fx, "ALTER TABLE tenon.history DETACH PARTITION tenon.history_1");
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() = 'history_2'"));
     assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL"));
-    test_sql(fx, "SELECT count(*) FROM tenon.history_20200101");
+    test_sql(fx, "SELECT count(*) FROM tenon.history_1");
 }
 
-/* Neither a cleaner nor a worker ran for more than a week, and an application goes on. */
+/* Somebody has dropped all partitions, and an application goes on without a cleaner or a worker. */
 static void test_applications_make_partitions(void **state)
 {
     struct fixture *fx = *state;
@@ -177,8 +284,7 @@ static void test_applications_make_partitions(void **state)
             assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)c.id));
         }
         assert_state(fx, c.id, i < 2 ? "done" : "cancelled");
-        assert_true(test_sql_int(fx, "SELECT count(*) FROM pg_inherits"
-                                     " WHERE inhparent = 'tenon.history'::regclass") >= 8);
+        assert_partitions(fx, "0 2");
     }
 }
 
@@ -187,11 +293,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_partitions),
         WITH_DATABASE(test_partitions_raced),
-        WITH_DATABASE(test_finishing_at_day_boundaries),
+        WITH_DATABASE(test_the_history_stays_within_its_rows),
+        WITH_DATABASE(test_a_cleaner_that_was_away),
+        WITH_DATABASE(test_the_history_goes_by_its_age),
+        WITH_DATABASE(test_partitions_beside_a_reader),
+        WITH_DATABASE(test_rows_are_counted),
+        WITH_DATABASE(test_a_long_transaction_meets_a_new_partition),
         WITH_DATABASE(test_making_partitions_stops_no_finish),
-        WITH_DATABASE(test_attempts_go_by_the_day),
+        WITH_DATABASE(test_attempts_go_by_their_age),
         WITH_DATABASE(test_a_drop_beside_a_reader_gives_up),
-        WITH_DATABASE(test_a_detached_day_stays),
+        WITH_DATABASE(test_a_detached_partition_stays),
         WITH_DATABASE(test_applications_make_partitions),
     };
     return RUN_GROUP(tests);

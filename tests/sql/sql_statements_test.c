@@ -106,7 +106,7 @@ static bool plan_scans(const char *plan)
     static const char *const large[] = {"Seq Scan on tenon.task",      "Seq Scan on task",
                                         "Seq Scan on tenon.dead",      "Seq Scan on dead",
                                         "Seq Scan on history",         "Seq Scan on tenon.history",
-                                        "Seq Scan on tenon.history_2", "Seq Scan on history_2"};
+                                        "Seq Scan on tenon.history_1", "Seq Scan on history_1"};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         if (strstr(plan, large[i])) {
             return true;

@@ -2,6 +2,7 @@
 /* The table of a task's life (core/tasks/task.c) against every statement that changes a task:
  * each is run from each state, and what happened must be what the table says, no more and no
  * less. */
+#include "tests/support/partitions.h"
 #include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
@@ -248,17 +249,12 @@ static void do_overrun(struct fixture *fx, const struct held *c)
     test_sql(fx, "DELETE FROM tenon.kind");
 }
 
-/* The history of today goes. The partition is made again, for the states that come after. */
+/* The history goes with its partition. */
 static void do_forget(struct fixture *fx, const struct held *c)
 {
     (void)c;
-    test_sql(
-        fx,
-        "DO $$ DECLARE part text := 'history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');"
-        " BEGIN"
-        " EXECUTE format('ALTER TABLE tenon.history DETACH PARTITION tenon.%%I', part);"
-        " EXECUTE format('DROP TABLE tenon.%%I', part); END $$;"
-        "SELECT tenon.make_partitions()");
+    partition_begun(fx, "history", "9 days");
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() IS NOT NULL"));
 }
 
 static void do_verify(struct fixture *fx, const struct held *c)

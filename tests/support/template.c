@@ -47,15 +47,6 @@ void template_migrate(PGconn *conn)
     sql_run(conn, "COMMIT");
 }
 
-/* Partitions are of the day on which they were made, and a template outlives it. */
-static void drop_partitions(PGconn *conn)
-{
-    sql_run(conn, "DO $$ DECLARE part text; BEGIN"
-                  "  FOR part IN SELECT inhrelid::regclass::text FROM pg_inherits"
-                  "   WHERE inhparent = 'tenon.history'::regclass"
-                  "  LOOP EXECUTE 'DROP TABLE ' || part; END LOOP; END $$");
-}
-
 static void make(PGconn *maintenance, const char *url, const char *name)
 {
     char own_url[512];
@@ -64,7 +55,6 @@ static void make(PGconn *maintenance, const char *url, const char *name)
     url_with_path(url, name, own_url, sizeof own_url);
     PGconn *conn = sql_connect(own_url);
     template_migrate(conn);
-    drop_partitions(conn);
     PQfinish(conn);
     /* this says that it is complete, and keeps everybody out, so that it can always be copied */
     sql_run(maintenance, "ALTER DATABASE %s WITH IS_TEMPLATE true ALLOW_CONNECTIONS false", name);

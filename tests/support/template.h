@@ -7,8 +7,7 @@
 enum { TEMPLATE_NAME_BYTES = 64 };
 
 /* Make the template unless it exists: one per state of sql/, named after their content.
- * It has no partitions, for those of another day would be wrong: a copy makes its own. Safe in many
- * processes at once. */
+ * Safe in many processes at once. */
 void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME_BYTES]);
 
 /* Apply every migration of this build to an empty database, as `tenon setup` does. */
