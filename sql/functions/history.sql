@@ -163,13 +163,13 @@ BEGIN
 END $$;
 
 -- The partition where rows of the history go now is there afterwards, even if somebody has dropped it, and this session knows of
--- it: one that has written to the history before in its transaction hears of a partition that was attached since only when it
--- takes a new lock, as pg_relation_size does. tenon.finish, tenon.finish_many and tenon.end_tasks call it; so it needs no
--- search_path of its own.
+-- it. One that has written to the history before in its transaction hears of a partition that was attached since only when it
+-- takes a new lock; to_regclass takes one, on the catalog, when it is asked for a name for the first time. tenon.finish,
+-- tenon.finish_many and tenon.end_tasks call it; so it needs no search_path of its own.
 CREATE OR REPLACE FUNCTION tenon.need_partition() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF pg_relation_size(to_regclass('tenon.history_' || pg_sequence_last_value('tenon.history_part'))) IS NULL THEN
+    IF to_regclass('tenon.history_' || pg_sequence_last_value('tenon.history_part')) IS NULL THEN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;
