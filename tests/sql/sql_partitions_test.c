@@ -174,25 +174,31 @@ static void test_rows_are_counted(void **state)
     test_await(fx, LIMIT_MS, "SELECT n BETWEEN 950 AND 1100, n FROM (%s) x", n);
 }
 
-/* A transaction that has ended a task, and ends another after the next partition was begun, which
- * was not there the first time. */
+/* A transaction that has ended tasks, until its plans are made for good, and ends another after the
+ * next partition was begun, which was not there before. */
 static void test_a_long_transaction_meets_a_new_partition(void **state)
 {
     struct fixture *fx = *state;
-    int64_t id[2];
-    for (int i = 0; i < 2; i++) {
+    enum { N = 12 };
+    PGconn *other = sql_connect(fx->database_url);
+    int64_t id[N];
+    for (int i = 0; i < N; i++) {
         id[i] = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     }
-    PGconn *other = sql_connect(fx->database_url);
-    sql_run(other, "BEGIN; SELECT tenon.cancel(%lld)", (long long)id[0]);
+    sql_run(other, "BEGIN");
+    for (int i = 1; i < N; i++) {
+        sql_run(other, "SELECT tenon.cancel(%lld)", (long long)id[i]);
+    }
     for (int i = 0; i < 2; i++) {
         partition_begun(fx, "history", "0 s");
     }
-    sql_run(other, "SELECT tenon.cancel(%lld); COMMIT", (long long)id[1]);
+    sql_run(other, "SELECT tenon.cancel(%lld)", (long long)id[0]);
+    sql_run(other, "COMMIT");
     PQfinish(other);
-    char *parts = test_sql_text(fx, "SELECT string_agg(part::text, ' ' ORDER BY part)"
-                                    " FROM tenon.history");
-    assert_string_equal(parts, "1 3");
+    char *parts = test_sql_text(fx,
+                                "SELECT string_agg(n, ', ' ORDER BY n) FROM (SELECT part || ': '"
+                                " || count(*) FROM tenon.history GROUP BY part) x (n)");
+    assert_string_equal(parts, "1: 11, 3: 1");
     free(parts);
 }
 
