@@ -1,6 +1,7 @@
 #include "cleaner/cleaner.h"
 
 #include "cleaner/chores.h"
+#include "cleaner/depth.h"
 #include "cleaner/metrics.h"
 #include "cleaner/session.h"
 #include "core/base/log.h"
@@ -104,6 +105,7 @@ static void cleaner_loop(struct cleaner *c)
 {
     while (!stop_wanted && !c->ended) {
         int64_t next_ms = cleaner_step(c);
+        depth_lead(c->depth, c->leader);
         if (!c->ended) {
             cleaner_wait(c, next_ms);
         }
@@ -131,7 +133,8 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     const char *http = option_text(o, OPTION_HTTP);
     return signals_open(f) && url_check(c->amqp_url, f) &&
            (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&
-           otlp_open(c->otlp_url, &c->otlp, f);
+           otlp_open(c->otlp_url, &c->otlp, f) &&
+           (c->once || depth_open(c->database_url, &c->depth, f));
 }
 
 static void once_end(struct cleaner *c)
@@ -149,6 +152,7 @@ static void cleaner_close(struct cleaner *c)
 {
     db_close(c->hot);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
+    (void)depth_close(c->depth);
     (void)otlp_close(c->otlp, stop_wanted ? CLEANER_SPANS_LIMIT_MS : OTLP_FLUSH_LIMIT_MS);
     cleaner_metrics_close(c->metrics); /* the last: a scrape may ask the database for 2 s */
     free(c);

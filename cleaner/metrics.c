@@ -13,7 +13,7 @@
 struct standing {
     int64_t moved_ms; /* 0 = its loop has not begun */
     bool up, leads, led, broker, broker_up;
-    bool failing[CHORE_COUNT];
+    bool failing[CHORE_COUNT], depth_failing;
     struct counts totals;
     struct publisher_stats published;
 };
@@ -38,6 +38,7 @@ void cleaner_metrics_note(const struct cleaner *c, int64_t now_ms)
                          .led = !c->leaderless,
                          .broker = c->publisher,
                          .broker_up = c->broker.connected,
+                         .depth_failing = c->depth_failure.is_told,
                          .totals = report_totals(c),
                          .published = c->broker};
     for (size_t i = 0; i < CHORE_COUNT; i++) {
@@ -121,6 +122,7 @@ static void write_standing(const struct standing *s, struct buf *b)
         metric_int(b, "tenon_chore_failing", LABELS({"chore", chore_name((enum chore_id)i)}),
                    s->failing[i]);
     }
+    metric_int(b, "tenon_chore_failing", LABELS({"chore", "depth"}), s->depth_failing);
     metric_counter(b, "tenon_recoveries_total",
                    "Tasks that were recovered: from dead workers, or past their deadline.",
                    n->recovered);

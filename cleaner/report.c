@@ -1,5 +1,6 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/depth.h"
 #include "cleaner/failure.h"
 
 #include "core/base/log.h"
@@ -23,6 +24,18 @@ static void report_broker(struct cleaner *c)
         failure_end(c, &c->broker_failure, "broker");
     } else if (is_down) {
         failure_note(c, &c->broker_failure, "broker", now.last_error, now_ms());
+    }
+}
+
+/* The thread that counts tasks logs why it fails; the row is ours to write. */
+static void report_depth(struct cleaner *c)
+{
+    char error[FAULT_TEXT_BYTES_MAX];
+    depth_error(c->depth, error);
+    if (error[0] == '\0') {
+        failure_end(c, &c->depth_failure, "depth");
+    } else {
+        failure_note(c, &c->depth_failure, "depth", error, now_ms());
     }
 }
 
@@ -86,6 +99,7 @@ bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     if (c->publisher) {
         report_broker(c);
     }
+    report_depth(c);
     if (turn->now_ms >= c->report_ms) {
         report_counts(c);
         c->report_ms = turn->now_ms + CLEANER_REPORT_MS;

@@ -124,6 +124,8 @@ struct cleaner {
     struct counts totals;          /* without those in `counts` */
     struct publisher_stats broker; /* as last seen */
     struct failure broker_failure;
+    struct depth *depth; /* NULL: --once */
+    struct failure depth_failure;
     struct publisher_stats reported; /* at the last statistics line */
     struct otlp_stats spans;         /* the same */
     int64_t report_ms;

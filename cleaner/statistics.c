@@ -18,7 +18,7 @@ enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, CALLS };
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
 enum { U_QUEUE, U_KIND, U_READY };
 /* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql */
-enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED };
+enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED, F_DEPTH_MS };
 enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
 enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_SUSPECT, B_FLOWS };
 
@@ -38,12 +38,13 @@ static void put_gauges(struct buf *b, const struct rows *r, int column, const ch
 {
     metric_head(b, name, "gauge", help);
     for (size_t i = 0; i < rows_count(r); i++) {
-        bool truth = column == Q_PAUSED || column == Q_AT_LEAST;
         metric_int(b, name, LABELS({"queue", rows_text(r, i, Q_NAME)}),
-                   truth ? rows_bool(r, i, column) : rows_int(r, i, column));
+                   column == Q_PAUSED ? rows_bool(r, i, column) : rows_int(r, i, column));
     }
 }
 
+/* A lower bound is not told: a queue that is too large to be counted here is there again when the
+ * leader has counted all tasks, some seconds after it began to lead. */
 static void put_queues(struct buf *b, const struct rows *r)
 {
     static const struct {
@@ -53,9 +54,10 @@ static void put_queues(struct buf *b, const struct rows *r)
                   {"scheduled", Q_STATES + 1}, {"retrying", Q_STATES + 2},
                   {"blocked", Q_STATES + 3},   {"dead", Q_STATES + 4}};
     metric_head(b, "tenon_queue_tasks", "gauge",
-                "Tasks by queue and state; lower bounds where tenon_queue_at_least is 1.");
+                "Tasks by queue and state, counted at most tenon_depth_age_seconds ago.");
     for (size_t i = 0; i < rows_count(r); i++) {
-        for (size_t j = 0; j < sizeof states / sizeof *states; j++) {
+        bool known = !rows_bool(r, i, Q_AT_LEAST);
+        for (size_t j = 0; known && j < sizeof states / sizeof *states; j++) {
             metric_int(b, "tenon_queue_tasks",
                        LABELS({"queue", rows_text(r, i, Q_NAME)}, {"state", states[j].state}),
                        rows_int(r, i, states[j].column));
@@ -64,8 +66,6 @@ static void put_queues(struct buf *b, const struct rows *r)
     put_gauges(b, r, Q_OLDEST_S, "tenon_queue_latency_seconds",
                "Age of the oldest ready task of a queue; 0 = none is ready.");
     put_gauges(b, r, Q_PAUSED, "tenon_queue_paused", "Is the queue itself paused?");
-    put_gauges(b, r, Q_AT_LEAST, "tenon_queue_at_least",
-               "Were not all tasks of the queue counted? Then its counts are lower bounds.");
 }
 
 static void put_unhandled(struct buf *b, const struct rows *r)
@@ -94,6 +94,11 @@ static void put_fleet(struct buf *b, const struct rows *r)
     metric_head(b, "tenon_schedule_late_seconds", "gauge",
                 "How late the latest tick of a schedule is; 0 = none is over a minute late.");
     metric_seconds(b, "tenon_schedule_late_seconds", NO_LABELS, rows_int(r, 0, F_LATE_MS) * 1000);
+    if (!rows_is_null(r, 0, F_DEPTH_MS)) {
+        metric_head(b, "tenon_depth_age_seconds", "gauge",
+                    "How long ago the leader counted all tasks.");
+        metric_seconds(b, "tenon_depth_age_seconds", NO_LABELS, rows_int(r, 0, F_DEPTH_MS) * 1000);
+    }
     metric_gauge(b, "tenon_everything_paused", "Is everything paused, by tenon pause --all?",
                  rows_bool(r, 0, F_PAUSED));
 }

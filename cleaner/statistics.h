@@ -11,7 +11,7 @@ enum {
     STATISTICS_ANSWER_LIMIT_MS = 5000,
 };
 
-/* How far counts go, beyond which they are lower bounds; queues, and limits. */
+/* How far counts go, beyond which a queue is shown as the leader counted it; queues, and limits. */
 #define STATISTICS_ROWS_MAX "10000"
 #define STATISTICS_QUEUES_MAX "200"
 #define STATISTICS_LIMITS_MAX "100"

@@ -33,6 +33,8 @@
 --   schedule       schedule                                             operators; cleaners
 --   worker         start of a worker process                            the worker; cleaners
 --   minute         minute of a queue, a kind and a worker, with counts  the worker; cleaners
+--   depth          queue and kind with tasks, counted by state          the leading cleaner
+--   depth_count    (one row) when that was counted                      the leading cleaner
 --   chore_failure  chore that keeps failing                             cleaners
 --   settler        (one row) locked by the session that settles         nobody
 --   set_aside      row or part of settle that was too slow, left out    settle, recover
@@ -856,6 +858,40 @@ COMMENT ON COLUMN tenon.minute.failed IS 'Attempts that failed, timed out, or cr
 COMMENT ON COLUMN tenon.minute.dead IS 'Tasks dead; their last attempts also count in `failed`.';
 COMMENT ON COLUMN tenon.minute.wait_us IS 'Sum of the times that started tasks had been ready, in microseconds.';
 COMMENT ON COLUMN tenon.minute.run_us IS 'Sum of the run times of ended attempts, in microseconds.';
+
+-- What tenon.count_depth() counted; tenon.queue_depth() reads it where a queue is too large to be counted at once.
+CREATE TABLE tenon.depth (
+    queue        text   NOT NULL,
+    kind         text   NOT NULL,
+    ready        bigint NOT NULL,
+    running      bigint NOT NULL,
+    scheduled    bigint NOT NULL,
+    retrying     bigint NOT NULL,
+    blocked      bigint NOT NULL,
+    dead         bigint NOT NULL,
+    oldest_ready timestamptz,
+    PRIMARY KEY (queue, kind)
+);
+COMMENT ON TABLE tenon.depth IS 'How many tasks of each queue and kind are in each state, as the leading cleaner counted them last (`tenon.depth_count`). It counts all tasks from time to time, using at most a twentieth of a processor. `tenon.queue_depth` also counts small queues at once.';
+COMMENT ON COLUMN tenon.depth.queue IS 'The queue: the 1,000 with most tasks; `(other)`: all others together.';
+COMMENT ON COLUMN tenon.depth.kind IS 'The kind: those of the 1,000 pairs of queue and kind with most tasks; `(other)`: the other kinds of the queue together.';
+COMMENT ON COLUMN tenon.depth.ready IS 'Tasks that are ready, in paused queues too.';
+COMMENT ON COLUMN tenon.depth.running IS 'Tasks that are running.';
+COMMENT ON COLUMN tenon.depth.scheduled IS 'Tasks that are not due, and have not failed.';
+COMMENT ON COLUMN tenon.depth.retrying IS 'Tasks that are not due, and have failed before.';
+COMMENT ON COLUMN tenon.depth.blocked IS 'Tasks that are blocked.';
+COMMENT ON COLUMN tenon.depth.dead IS 'Dead tasks.';
+COMMENT ON COLUMN tenon.depth.oldest_ready IS 'The earliest `run_at` of the ready ones.';
+
+CREATE TABLE tenon.depth_count (
+    one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    counted_at timestamptz NOT NULL,
+    took_ms    bigint      NOT NULL
+);
+COMMENT ON TABLE tenon.depth_count IS 'When `tenon.depth` was counted last. No row: never.';
+COMMENT ON COLUMN tenon.depth_count.one IS 'Always true: there is at most one row.';
+COMMENT ON COLUMN tenon.depth_count.counted_at IS 'When the count began: its numbers are those of that moment.';
+COMMENT ON COLUMN tenon.depth_count.took_ms IS 'How long it took, in milliseconds. The next count begins 20 times as long after its end.';
 
 -- Failures of cleaners: a row for each chore that has failed several times in a row, and one for RabbitMQ while it is away. A
 -- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.

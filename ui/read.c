@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far counts go, beyond which they are lower bounds; how much is shown: as parameters. */
+/* How far counts go, beyond which the leading cleaner's are shown, or they are lower bounds; how
+ * much is shown: as parameters. */
 #define COUNTED_MAX "10000"
 #define QUEUES_MAX "200"
 #define RUNNING_MAX "200"
@@ -141,10 +142,9 @@ enum { QUEUES, UNHANDLED, COUNTS, LEADER, PAUSED, VERSION, RATES, OVERVIEW_CALLS
 
 static void put_rates(struct buf *b, const struct rows *r)
 {
-    static const char *const keys[] = {NULL,      "at_ms",          "arrived",
-                                       "ended",   "failed",         "died",
-                                       "ready",   "ready_at_least", "oldest_ready_s",
-                                       "workers", "slots"};
+    static const char *const keys[] = {NULL,          "at_ms",          "arrived", "ended",
+                                       "failed",      "died",           "ready",   "ready_at_least",
+                                       "ready_age_s", "oldest_ready_s", "workers", "slots"};
     enum { AT_LEAST = 7 };
     json_put_key(b, "now");
     buf_put_char(b, '{');

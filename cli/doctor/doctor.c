@@ -11,9 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-#define TRANSACTION_S "300"  /* a transaction that is older is a finding */
-#define SILENCE_S "30"       /* a cleaner that is silent for longer, and a task that is overdue */
-#define ROWS_READ_MAX "1000" /* of each queue, and queues */
+#define TRANSACTION_S "300"    /* a transaction that is older is a finding */
+#define SILENCE_S "30"         /* a cleaner that is silent for longer, and a task that is overdue */
+#define ROWS_READ_MAX "100000" /* as tenon status: shared by the queues */
+#define NAMES_MAX "1000"       /* queues, and kinds of dead tasks */
 #define SNAPSHOT_TRANSACTIONS "1000000" /* a standby's snapshot that is older */
 #define POSTGRESQL_OLDEST "140000"
 enum { CLOCK_MS_MAX = 1000 };
@@ -75,10 +76,10 @@ static bool ask(struct doctor *d, struct db *db, const struct statement *stateme
 static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
 {
     static const char *const server[] = {TRANSACTION_S, SNAPSHOT_TRANSACTIONS, POSTGRESQL_OLDEST};
-    static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX};
+    static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX, NAMES_MAX};
     return ask(d, db, &sql_doctor_server, server, 3, f) &&
            ask(d, db, &sql_doctor_tables, NULL, 0, f) &&
-           ask(d, db, &sql_doctor_rights, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 2, f);
+           ask(d, db, &sql_doctor_rights, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 3, f);
 }
 
 /* The schema may be newer than this program, unless it says that it breaks older ones. */

@@ -1,23 +1,18 @@
 -- What is wrong with workers, cleaners and tasks: level, subject, finding, what to do.
---   $1 bigint  how long a cleaner may be silent and a task overdue, in seconds    $2 bigint  how many queues, and rows of each
+--   $1 bigint  how long a cleaner may be silent and a task overdue, in seconds    $2 bigint  how many rows to count now, in all
+--   $3 bigint  how many queues, and kinds of dead tasks
 WITH leader AS MATERIALIZED (
     SELECT k.pid FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts
-), due AS MATERIALIZED (
-    SELECT s.queue, l.kind, count(*) AS n, min(l.run_at) AS oldest
-      FROM tenon.queue_names($2::bigint) AS s (queue)
-     CROSS JOIN LATERAL (
-           SELECT t.kind, t.run_at, t.start_time
-             FROM generate_series(9, 0, -1) p
-            CROSS JOIN LATERAL (SELECT kind, run_at, start_time FROM tenon.task
-                                 WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
-                                 ORDER BY run_at LIMIT $2::bigint) t
-            LIMIT $2::bigint) l
-     WHERE l.start_time IS NULL
-     GROUP BY s.queue, l.kind
-), paused AS MATERIALIZED (
-    SELECT d.*, EXISTS (SELECT FROM tenon.paused p
-                         WHERE p.what = 'everything' OR p.what = 'queue' AND p.name = d.queue OR p.what = 'kind' AND p.name = d.kind) AS paused
-      FROM due d
+), depth AS MATERIALIZED (
+    SELECT d.*, CASE WHEN d.at_least THEN 'at least ' ELSE '' END AS bound,
+           CASE WHEN d.counted_at < statement_timestamp() THEN format(' (as of %s ago)', date_trunc('second', statement_timestamp() - d.counted_at))
+                ELSE '' END AS as_of,
+           EXISTS (SELECT FROM tenon.paused p
+                    WHERE p.what = 'everything' OR p.what = 'queue' AND p.name = d.queue OR p.what = 'kind' AND p.name = d.kind) AS paused
+      FROM tenon.queue_depth($2::bigint, $3::bigint) d
+), last_dead AS MATERIALIZED (
+    SELECT DISTINCT ON (r.kind) r.kind, r.last_error
+      FROM (SELECT kind, dead_at, last_error FROM tenon.dead ORDER BY dead_at DESC LIMIT 10000) r ORDER BY r.kind, r.dead_at DESC
 )
 SELECT * FROM (
     SELECT 'error', 'cleaner', 'no cleaner leads: nobody publishes again what was overlooked, nobody recovers the tasks of a dead worker',
@@ -47,26 +42,31 @@ SELECT * FROM (
     SELECT 'warning', 'paused', tenon.pause_sentence(p), 'when the reason is over: ' || tenon.pause_advice(p)
       FROM tenon.paused p WHERE p.what IN ('everything', 'queue', 'kind')
     UNION ALL
-    SELECT 'error', 'unhandled', format('%s of kind %s in queue %s: no worker has a handler for that', CASE d.n WHEN 1 THEN 'a due task' ELSE d.n || ' due tasks' END, d.kind, d.queue),
+    SELECT 'error', 'unhandled', format('%s%s of kind %s in queue %s%s: no worker has a handler for that', d.bound,
+                                       CASE WHEN d.ready = 1 AND NOT d.at_least THEN 'a due task' ELSE d.ready || ' due tasks' END, d.kind, d.queue, d.as_of),
            'start a worker that serves both, or look whether a name is mistyped'
-      FROM paused d
-     WHERE NOT d.paused AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL)
+      FROM depth d
+     WHERE d.ready > 0 AND d.kind <> '(other)' AND NOT d.paused AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL)
        AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL AND d.queue = ANY (w.queues) AND d.kind = ANY (w.kinds))
     UNION ALL
-    SELECT 'warning', 'latency', format('the oldest ready task of kind %s in queue %s has waited for %s', d.kind, d.queue, date_trunc('second', clock_timestamp() - d.oldest)),
+    SELECT 'warning', 'latency', format('the oldest ready task of kind %s in queue %s has waited for %s%s', d.kind, d.queue, date_trunc('second', d.counted_at - d.oldest_ready), d.as_of),
            'more workers or slots, or a shorter handler; tenon status shows which slots are taken'
-      FROM paused d
-     WHERE NOT d.paused AND d.oldest < clock_timestamp() - make_interval(secs => $1::bigint)
+      FROM depth d
+     WHERE NOT d.paused AND d.oldest_ready < d.counted_at - make_interval(secs => $1::bigint)
        AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL AND d.queue = ANY (w.queues) AND d.kind = ANY (w.kinds))
     UNION ALL
-    SELECT 'warning', 'paused', format('%s of kind %s in queue %s because that is paused', CASE d.n WHEN 1 THEN 'a due task waits' ELSE d.n || ' due tasks wait' END, d.kind, d.queue), 'tenon resume, when the reason is over'
-      FROM paused d WHERE d.paused
+    SELECT 'warning', 'paused', format('%s%s of kind %s in queue %s because that is paused%s', d.bound,
+                                        CASE WHEN d.ready = 1 AND NOT d.at_least THEN 'a due task waits' ELSE d.ready || ' due tasks wait' END, d.kind, d.queue, d.as_of),
+           'tenon resume, when the reason is over'
+      FROM depth d WHERE d.ready > 0 AND d.paused
     UNION ALL
-    SELECT 'warning', 'dead tasks', format('%s of kind %s died within a day, last: %s', CASE d.n WHEN 1 THEN 'a task' ELSE d.n || ' tasks' END, d.kind, left(tenon.error_line(d.last_error), 100)),
-           format('tenon list --state dead --kind %s', d.kind)
-      FROM (SELECT r.kind, count(*) AS n, (array_agg(r.last_error ORDER BY r.dead_at DESC))[1] AS last_error
-              FROM (SELECT kind, dead_at, last_error FROM tenon.dead WHERE dead_at > clock_timestamp() - interval '1 day'
-                     ORDER BY dead_at DESC LIMIT $2::bigint) r GROUP BY r.kind) d
+    (SELECT 'warning', 'dead tasks', format('%s of kind %s %s dead%s%s', CASE WHEN d.n = 1 AND NOT d.at_least THEN 'a task' ELSE d.bound || d.n || ' tasks' END, d.kind,
+                                           CASE WHEN d.n = 1 AND NOT d.at_least THEN 'is' ELSE 'are' END, d.as_of, ', last: ' || left(tenon.error_line(l.last_error), 100)),
+            'tenon list --state dead' || CASE d.kind WHEN '(other)' THEN '' ELSE ' --kind ' || d.kind END || '; then tenon retry, or tenon delete'
+       FROM (SELECT kind, sum(dead) AS n, bool_or(at_least) AS at_least, max(bound) AS bound, max(as_of) AS as_of
+               FROM depth WHERE dead > 0 GROUP BY kind) d
+       LEFT JOIN last_dead l ON l.kind = d.kind
+      ORDER BY d.n DESC, d.kind LIMIT $3::bigint)
     UNION ALL
     SELECT 'error', 'schedule', format('the schedule %s should have ticked at %s%s', s.name, date_trunc('second', s.due_at), coalesce(', and failed: ' || s.last_error, '')),
            format('tenon schedule show %s', s.name)

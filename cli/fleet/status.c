@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define ROWS_READ_MAX "100000" /* shared by the queues; beyond it a count is a lower bound */
+#define ROWS_READ_MAX "100000" /* shared by the queues; larger ones as the leader counted them */
 #define TEXT_OF(n) #n
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
@@ -29,15 +29,27 @@ enum {
     Q_BLOCKED,
     Q_DEAD
 };
-enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
+enum { Q_AT_LEAST = Q_DEAD + 1, Q_COUNTED_AT, Q_AGE_S, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
 enum { W_STARTING = W_SINCE + 4, W_QUEUES, W_KINDS, W_JSON };
-enum { U_QUEUE, U_KIND, U_READY, U_JSON };
+enum { U_QUEUE, U_KIND, U_READY, U_AT_LEAST, U_COUNTED_AT, U_AGE_S, U_JSON };
 enum { L_LED, L_JSON };
 enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
 enum { C_DONE_HOUR, C_FAILED_HOUR, C_DIED_HOUR, C_DONE_DAY, C_FAILED_DAY, C_DIED_DAY, C_JSON };
 
 /* --- for people ----------------------------------------------------------------------------- */
+
+/* What was counted by the leader is not of this moment. */
+static void put_notes(struct table *t, const struct rows *r, size_t i)
+{
+    const char *paused = rows_bool(r, i, Q_PAUSED) ? "paused" : "";
+    int64_t age_s = rows_int(r, i, Q_AGE_S);
+    if (age_s > 0) {
+        table_put_printf(t, "%s%sas of %lld s ago", paused, *paused ? ", " : "", (long long)age_s);
+    } else {
+        table_put(t, paused);
+    }
+}
 
 static bool print_queues(const struct rows *r, struct fault *f)
 {
@@ -45,6 +57,7 @@ static bool print_queues(const struct rows *r, struct fault *f)
                                         ">RUNNING", ">SCHEDULED", ">RETRYING",
                                         ">BLOCKED", ">DEAD",      ""};
     struct table t;
+    bool bounded = false;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t i = 0; i < rows_count(r); i++) {
         table_put(&t, rows_text(r, i, Q_NAME));
@@ -56,9 +69,14 @@ static bool print_queues(const struct rows *r, struct fault *f)
                              : text               ? "s"
                                                   : "");
         }
-        table_put(&t, rows_bool(r, i, Q_PAUSED) ? "paused" : "");
+        put_notes(&t, r, i);
+        bounded = bounded || rows_bool(r, i, Q_AT_LEAST);
     }
-    return table_print(&t, f);
+    bool ok = table_print(&t, f);
+    if (bounded) {
+        (void)puts("(+: at least so many; a cleaner that leads counts all of them)");
+    }
+    return ok;
 }
 
 static bool print_workers(const struct rows *r, struct fault *f)
@@ -106,9 +124,15 @@ static void print_starting(const struct rows *workers)
 static void print_unhandled(const struct rows *unhandled)
 {
     for (size_t i = 0; i < rows_count(unhandled); i++) {
-        (void)printf("%sno living worker handles the kind %s in the queue %s: %s ready\n",
+        (void)printf("%sno living worker handles the kind %s in the queue %s: %s%s ready",
                      i ? "" : "\n", rows_text(unhandled, i, U_KIND),
-                     rows_text(unhandled, i, U_QUEUE), rows_text(unhandled, i, U_READY));
+                     rows_text(unhandled, i, U_QUEUE),
+                     rows_bool(unhandled, i, U_AT_LEAST) ? "at least " : "",
+                     rows_text(unhandled, i, U_READY));
+        if (rows_int(unhandled, i, U_AGE_S) > 0) {
+            (void)printf(" (as of %s s ago)", rows_text(unhandled, i, U_AGE_S));
+        }
+        (void)putchar('\n');
     }
 }
 

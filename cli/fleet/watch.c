@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <string.h>
 
-#define COUNTED_MAX "10000" /* ready tasks; beyond it a count is a lower bound */
+#define COUNTED_MAX "10000" /* ready tasks; more are as the leading cleaner counted them */
 #define QUEUES_MAX "100"
 
 enum {
@@ -18,7 +18,7 @@ enum {
 };
 
 /* The columns of status_rates.sql. */
-enum { TIME, NOW_MS, COUNTERS, READY = COUNTERS + 4, AT_LEAST, OLDEST_S, WORKERS, SLOTS };
+enum { TIME, NOW_MS, COUNTERS, READY = COUNTERS + 4, AT_LEAST, AGE_S, OLDEST_S, WORKERS, SLOTS };
 enum { ARRIVED, DONE, FAILED, DEAD, RATES };
 
 struct reading {
@@ -66,10 +66,11 @@ static void print_json(const struct watch *w, const struct rows *r)
             (void)printf(", \"%s\": %.1f", keys[i], rate);
         }
     }
-    (void)printf(", \"ready\": %s, \"at_least\": %s, \"oldest_ready_s\": %s, \"workers\": %s, "
-                 "\"slots\": %s}\n",
+    (void)printf(", \"ready\": %s, \"at_least\": %s, \"age_s\": %s, \"oldest_ready_s\": %s, "
+                 "\"workers\": %s, \"slots\": %s}\n",
                  rows_text(r, 0, READY), rows_bool(r, 0, AT_LEAST) ? "true" : "false",
-                 oldest ? oldest : "null", rows_text(r, 0, WORKERS), rows_text(r, 0, SLOTS));
+                 rows_text(r, 0, AGE_S), oldest ? oldest : "null", rows_text(r, 0, WORKERS),
+                 rows_text(r, 0, SLOTS));
 }
 
 static void print_line(const struct watch *w, const struct rows *r)
@@ -88,9 +89,13 @@ static void print_line(const struct watch *w, const struct rows *r)
             (void)printf(" %9.1f", rate);
         }
     }
-    (void)printf(" %7s%s %9s %8s %6s\n", rows_text(r, 0, READY),
+    (void)printf(" %7s%s %9s %8s %6s", rows_text(r, 0, READY),
                  rows_bool(r, 0, AT_LEAST) ? "+" : " ", oldest ? oldest : "-",
                  rows_text(r, 0, WORKERS), rows_text(r, 0, SLOTS));
+    if (rows_int(r, 0, AGE_S) > 0) {
+        (void)printf("  READY as of %s s ago", rows_text(r, 0, AGE_S));
+    }
+    (void)putchar('\n');
 }
 
 static bool watch_once(struct watch *w, struct db *db, struct fault *f)

@@ -1,42 +1,10 @@
--- One row per queue: what waits in it, and since when.
--- Counts are bounded: at most $1 rows that are due and as many that are not are read, of each queue its
--- share, and where that was not all, `at_least` says so. A row of a backlog of millions is never
--- read; what runs is found because the oldest due rows are claimed first.
---   $1 bigint  how many rows to read, in all    $2 bigint  how many queues
-WITH dead AS MATERIALIZED (
-    SELECT queue, count(*) AS n
-    FROM (SELECT queue FROM tenon.dead ORDER BY dead_at DESC LIMIT $1::bigint) d GROUP BY queue
-), shown AS MATERIALIZED (
-    SELECT queue FROM tenon.queue_names($2::bigint) AS queue
-    UNION SELECT queue FROM (SELECT queue FROM dead LIMIT $2::bigint) d
-), share AS MATERIALIZED (
-    SELECT greatest($1::bigint / greatest(count(*), 1), 100) AS rows FROM shown
-)
+-- One row per queue: how many tasks it has, by state, and since when the oldest of them is ready (tenon.queue_depth).
+--   $1 bigint  how many rows to count now, in all    $2 bigint  how many queues
 SELECT r.*, row_to_json(r)::text
-FROM shown s
-CROSS JOIN share
-LEFT JOIN dead d ON d.queue = s.queue
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE l.start_time IS NULL) AS ready,
-           count(*) FILTER (WHERE l.start_time IS NOT NULL) AS running, count(*) AS looked_at
-    FROM (SELECT t.start_time
-          FROM generate_series(9, 0, -1) p
-          CROSS JOIN LATERAL (SELECT start_time FROM tenon.task
-                              WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
-                              ORDER BY run_at LIMIT (SELECT rows FROM share)) t
-          LIMIT (SELECT rows FROM share)) l
-) due
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE l.run_at < 'infinity' AND l.failed = 0) AS scheduled,
-           count(*) FILTER (WHERE l.run_at < 'infinity' AND l.failed > 0) AS retrying,
-           count(*) FILTER (WHERE l.run_at = 'infinity') AS blocked, count(*) AS looked_at
-    FROM (SELECT t.failed, t.run_at
-          FROM generate_series(9, 0, -1) p
-          CROSS JOIN LATERAL (SELECT failures + crashes AS failed, run_at FROM tenon.task
-                              WHERE queue = s.queue AND priority = p AND run_at > statement_timestamp()
-                              ORDER BY run_at LIMIT (SELECT rows FROM share)) t
-          LIMIT (SELECT rows FROM share)) l
-) ahead
+FROM (SELECT d.queue, sum(d.ready)::bigint AS ready, sum(d.running)::bigint AS running, sum(d.scheduled)::bigint AS scheduled,
+             sum(d.retrying)::bigint AS retrying, sum(d.blocked)::bigint AS blocked, sum(d.dead)::bigint AS dead,
+             bool_or(d.at_least) AS at_least, min(d.counted_at) AS counted_at
+      FROM tenon.queue_depth($1::bigint, $2::bigint) d GROUP BY d.queue) s
 LEFT JOIN LATERAL (
     SELECT min(t.run_at) AS run_at
     FROM generate_series(9, 0, -1) p
@@ -46,10 +14,9 @@ LEFT JOIN LATERAL (
                         ORDER BY run_at LIMIT 1) t
 ) oldest ON true
 CROSS JOIN LATERAL (
-    SELECT s.queue, EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = s.queue) AS paused, due.ready,
+    SELECT s.queue, EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = s.queue) AS paused, s.ready,
            extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
-           due.running, ahead.scheduled, ahead.retrying, ahead.blocked, coalesce(d.n, 0) AS dead,
-           due.looked_at >= share.rows OR ahead.looked_at >= share.rows
-           OR coalesce((SELECT sum(n) FROM dead) >= $1::bigint, false) AS at_least
+           s.running, s.scheduled, s.retrying, s.blocked, s.dead, s.at_least, s.counted_at,
+           extract(epoch FROM statement_timestamp() - s.counted_at)::bigint AS age_s
 ) r
 ORDER BY s.queue;

@@ -1,26 +1,5 @@
 -- How many slots a queue wants, for whatever starts and ends workers.
 
--- Up to `most` queues, by name: first those with defaults, a pause or a living worker, then those that only have tasks. However
--- many names producers make up, only `most` are read.
-CREATE OR REPLACE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    WITH RECURSIVE named AS (
-        (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
-          FROM named n WHERE n.queue IS NOT NULL
-    ), every AS (
-        SELECT name AS queue, true AS known FROM tenon.queue
-        UNION ALL
-        SELECT name, true FROM tenon.paused WHERE what = 'queue'
-        UNION ALL
-        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q WHERE w.ended_at IS NULL
-        UNION ALL
-        (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
-    )
-    SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
-$$;
-
 -- The arithmetic. Arriving tasks keep rate x run time slots busy (Little's law), plus a fifth to spare; each running task keeps its
 -- slot; waiting tasks are to start within the latency, with one slot each at most. Tasks that are late, or whose run time is unknown,
 -- are to start within a quarter of the latency. A waiting task wants at least one slot.
@@ -48,23 +27,30 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM lately l, span s
 $$;
 
--- The first 10,000 due rows of each priority: those that run and those that are next.
+-- What is ready and what runs, of the first 10,000 due rows: those that run and those that are next. Where there are more, as the leading
+-- cleaner has counted them.
 CREATE OR REPLACE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH paused AS MATERIALIZED (
         SELECT coalesce(bool_or(p.what = 'everything' OR (p.what = 'queue' AND p.name = $1)), false) AS whole,
                coalesce(array_agg(p.name) FILTER (WHERE p.what = 'kind'), '{}') AS kinds
           FROM tenon.paused p
+    ), seen AS MATERIALIZED (
+        SELECT count(*) AS n, count(*) FILTER (WHERE d.start_time IS NULL AND NOT d.held) AS ready, count(d.start_time) AS running,
+               extract(epoch FROM clock_timestamp() - min(d.run_at) FILTER (WHERE d.start_time IS NULL AND NOT d.held)) AS oldest_s,
+               avg(extract(epoch FROM clock_timestamp() - d.start_time)) AS running_s
+          FROM (SELECT t.start_time, t.run_at, p.whole OR t.kind = ANY (p.kinds) AS held
+                  FROM paused p, generate_series(9, 0, -1) AS level (priority)
+                 CROSS JOIN LATERAL (SELECT o.start_time, o.run_at, o.kind FROM tenon.task o
+                                      WHERE o.queue = $1 AND o.priority = level.priority AND o.run_at <= clock_timestamp()
+                                      ORDER BY o.run_at LIMIT 10000) t
+                 LIMIT 10000) d
+    ), counted AS MATERIALIZED (
+        SELECT sum(d.ready) FILTER (WHERE NOT (p.whole OR d.kind = ANY (p.kinds))) AS ready, sum(d.running) AS running
+          FROM paused p, tenon.depth d
+         WHERE d.queue = $1 AND (SELECT n FROM seen) >= 10000 AND EXISTS (SELECT FROM tenon.depth_fresh())
     )
-    SELECT count(*) FILTER (WHERE d.start_time IS NULL AND NOT d.held), count(d.start_time),
-           extract(epoch FROM clock_timestamp() - min(d.run_at) FILTER (WHERE d.start_time IS NULL AND NOT d.held)),
-           avg(extract(epoch FROM clock_timestamp() - d.start_time))
-      FROM (SELECT t.start_time, t.run_at, p.whole OR t.kind = ANY (p.kinds) AS held
-              FROM paused p, generate_series(9, 0, -1) AS level (priority)
-             CROSS JOIN LATERAL (SELECT o.start_time, o.run_at, o.kind FROM tenon.task o
-                                  WHERE o.queue = $1 AND o.priority = level.priority AND o.run_at <= clock_timestamp()
-                                  ORDER BY o.run_at LIMIT 10000) t
-             LIMIT 10000) d
+    SELECT greatest(s.ready, c.ready), greatest(s.running, c.running), s.oldest_s, s.running_s FROM seen s, counted c
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.demand(queue text, latency interval DEFAULT '5 s') RETURNS integer
@@ -86,4 +72,4 @@ BEGIN
                                                                                OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
-COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs (up to 10,000 tasks). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;
+COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs; beyond 10,000 tasks as the leading cleaner counted them (`tenon.depth`). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;

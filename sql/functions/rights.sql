@@ -14,7 +14,7 @@ VALUES
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
     ('reader', 'EXECUTE', 'function', '{why,why_of,find,list,count_tasks,error_line,await,result,parent_results(bigint),next_tick,limit_rule,starting_of,handled,rights,copied}', NULL),
-    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,rate_seen,backlog_seen,pause_sentence,pause_advice}', NULL),
+    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,depth_fresh,queue_depth,rate_seen,backlog_seen,pause_sentence,pause_advice}', NULL),
     -- Acts by functions only, which leave a row in tenon.audit.
     ('operator', 'EXECUTE', 'function', '{change,retry,retry_where,cancel_where,delete,delete_where,run_now,run_now_where,set_where,pause,resume,set_queue,set_kind,set_settings,adopt}', NULL),
     ('operator', 'EXECUTE', 'function', '{set_schedule,set_schedule_jsonb,remove_schedule,pause_schedule,resume_schedule,run_schedule_now,sync_schedules}', NULL),
@@ -47,8 +47,12 @@ VALUES
     ('cleaner', 'SELECT', 'table', '{schedule}', '{due_at}'),
     ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_unsettled,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
-    ('cleaner', 'EXECUTE', 'function', '{queue_names}', NULL),
-    ('cleaner', 'SELECT', 'table', '{dead}', '{queue,dead_at}'),
+    ('cleaner', 'EXECUTE', 'function', '{queue_names,depth_fresh,queue_depth,count_depth}', NULL),
+    ('cleaner', 'SELECT', 'table', '{depth,depth_count}', NULL),
+    ('cleaner', 'INSERT', 'table', '{depth,depth_count}', NULL),
+    ('cleaner', 'UPDATE', 'table', '{depth,depth_count}', NULL),
+    ('cleaner', 'DELETE', 'table', '{depth}', NULL),
+    ('cleaner', 'SELECT', 'table', '{dead}', '{queue,kind,dead_at}'),
     ('cleaner', 'SELECT', 'table', '{limit}', '{name,strict,max_running}'),
     ('cleaner', 'SELECT', 'table', '{limit_task}', '{key,state}'),
     ('cleaner', 'SELECT', 'table', '{flow_wait}', '{task}'),

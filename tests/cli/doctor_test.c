@@ -109,7 +109,7 @@ static const struct planted planted[] = {
     {"INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
      " crashes, max_attempts, priority, reason, queue, kind, payload, last_error) VALUES (now(),"
      " 1000, now(), now(), 1000, 1, 1, 0, 1, 4, 'failures', 'default', 'a', '{}', 'Timeout: x')",
-     "dead tasks", "a task of kind a died within a day, last: Timeout: x"},
+     "dead tasks", "a task of kind a is dead, last: Timeout: x"},
     {"SELECT tenon.set_schedule('nightly', every => '1 h', kind => 'a');"
      " UPDATE tenon.schedule SET due_at = now() - interval '1 day'",
      "schedule", "nightly"},
@@ -167,14 +167,14 @@ static void test_a_server_that_is_too_old(void **state)
 static void test_a_wedged_cleaner(void **state)
 {
     struct fixture *fx = *state;
-    const char *const silent[] = {"1", "1000"};
+    const char *const silent[] = {"1", "1000", "1000"};
     struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", "none");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
     process_signal(cleaner, SIGSTOP);
     test_await(fx, LIMIT_MS,
                "SELECT a.state_change < clock_timestamp() - interval '1 s' FROM tenon.setting s"
                " JOIN tenon.lock k ON k.key = s.leader_key JOIN pg_stat_activity a USING (pid)");
-    assert_true(finds(fx, &sql_doctor_fleet, silent, 2, "cleaner", "has asked nothing for"));
+    assert_true(finds(fx, &sql_doctor_fleet, silent, 3, "cleaner", "has asked nothing for"));
     process_signal(cleaner, SIGCONT);
     end_well(cleaner);
 }

@@ -263,6 +263,21 @@ static void test_status_stops_counting(void **state)
     json_decref(o);
     char *out = TENON_RUN(fx, 0, "status");
     assert_contains(out, " 100000+ ");
+    assert_contains(out, "(+: at least so many");
+    free(out);
+    test_sql(fx, "SELECT tenon.count_depth()"); /* as the cleaner that leads */
+    test_sql(fx, "UPDATE tenon.depth_count SET counted_at = counted_at - interval '12 s'");
+    o = run_json(fx, "status", NULL);
+    q = element(json_object_get(o, "queues"), "queue", "default");
+    assert_int_equal(number(q, "ready"), COUNTED_MAX + 1000);
+    assert_true(number(q, "age_s") >= 12);
+    assert_true(json_is_false(json_object_get(q, "at_least")));
+    json_decref(o);
+    out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, " 101000 ");
+    assert_contains(out, "as of 1");
+    assert_contains(out, " s ago\n");
+    assert_null(strstr(out, "at least so many"));
     free(out);
 }
 

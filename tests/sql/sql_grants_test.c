@@ -17,29 +17,30 @@ static const struct {
      "parent_results progress result route_of signal step steps take_limit wait_signal",
      "SELECT migration"},
     {"reader", "USAGE",
-     "await backlog_seen copied count_tasks demand error_line find handled "
-     "limit_rule list next_tick parent_results pause_advice pause_sentence queue_names rate_seen "
+     "await backlog_seen copied count_tasks demand depth_fresh error_line find handled "
+     "limit_rule list next_tick parent_results pause_advice pause_sentence queue_depth "
+     "queue_names rate_seen "
      "result rights "
      "slots_wanted starting_of why why_of",
-     "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
-     "flow_note flow_task flow_wait "
+     "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
+     "flow flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration minute partition paused producer queue ready schedule schedules "
      "set_aside setting settler signal "
      "suspect task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
-     "copied count_tasks delete delete_where demand enqueue enqueue_jsonb "
+     "copied count_tasks delete delete_where demand depth_fresh enqueue enqueue_jsonb "
      "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
      "limit_rule list mine next_tick parent_results pause pause_advice pause_limit pause_schedule "
      "pause_sentence "
-     "queue_names rate_seen remove_limit remove_schedule result resume resume_limit "
+     "queue_depth queue_names rate_seen remove_limit remove_schedule result resume resume_limit "
      "resume_schedule retry retry_where rights route_of run_now run_now_where "
      "run_schedule_now set_kind set_limit set_queue set_schedule set_schedule_jsonb "
      "set_settings set_where signal slots_wanted starting_of sync_schedules take_limit "
      "why why_of",
-     "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
-     "flow_note flow_task flow_wait "
+     "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
+     "flow flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration minute partition paused producer queue ready schedule schedules "
      "set_aside setting settler signal "
@@ -59,12 +60,13 @@ static const struct {
      "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
      "starting state)"},
     {"cleaner", "USAGE",
-     "copied drop_history fold_minutes has_unsettled is_span limits_due_ms make_partitions purge "
+     "copied count_depth depth_fresh drop_history fold_minutes has_unsettled is_span limits_due_ms "
+     "make_partitions purge queue_depth "
      "queue_names random_key recover run_schedules settings settle settle_all",
-     "DELETE chore_failure worker\n"
-     "INSERT chore_failure\n"
-     "SELECT chore_failure lock migration paused queue setting task worker\n"
-     "SELECT dead(dead_at queue)\n"
+     "DELETE chore_failure depth worker\n"
+     "INSERT chore_failure depth depth_count\n"
+     "SELECT chore_failure depth depth_count lock migration paused queue setting task worker\n"
+     "SELECT dead(dead_at kind queue)\n"
      "SELECT flow(ended_at)\n"
      "SELECT flow_wait(task)\n"
      "SELECT limit(max_running name strict)\n"
@@ -75,7 +77,7 @@ static const struct {
      "SELECT suspect(alone claims)\n"
      "SELECT task_id_seq\n"
      "SELECT waiting(until)\n"
-     "UPDATE chore_failure\n"
+     "UPDATE chore_failure depth depth_count\n"
      "UPDATE setting(leader_key sleeper_key)\n"
      "UPDATE task(run_at)\n"
      "UPDATE worker(ended_at state)"},

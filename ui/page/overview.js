@@ -18,10 +18,13 @@ function rates(readings, now) {
 
 const perSecond = (rate) => (rate === null ? '-' : `${rate.toFixed(rate < 10 ? 1 : 0)}/s`);
 
+// Large queues are counted by the leading cleaner, from time to time.
+const asOf = (seconds) => (seconds > 0 ? ` as of ${span(seconds)} ago` : '');
+
 function numbers(o, now) {
     const pair = (name, value, note) => el('div', {}, el('dt', {}, name), el('dd', {}, value, note && el('small', {}, note)));
     return el('dl', { class: 'numbers' },
-        pair('Ready', count(o.now.ready, o.now.ready_at_least)),
+        pair('Ready', count(o.now.ready, o.now.ready_at_least), asOf(o.now.ready_age_s)),
         pair('Oldest waits', o.now.oldest_ready_s === null ? '-' : span(o.now.oldest_ready_s)),
         pair('Arrive', perSecond(now.arrived)),
         pair('End', perSecond(now.ended)),
@@ -43,7 +46,7 @@ function troubles(o, ctx) {
     p.what === 'kind' && ctx.session.may_act && resumeKind(ctx, p.name),
     p.what === 'limit' && link('/limits', 'limits'), p.what === 'schedule' && link('/schedules', 'schedules')]);
     for (const u of o.unhandled) {
-        lines.push(`No living worker handles the kind ${u.kind} in the queue ${u.queue}: ${count(u.ready)} ready.`);
+        lines.push(`No living worker handles the kind ${u.kind} in the queue ${u.queue}: ${count(u.ready, u.at_least)} ready${asOf(u.age_s)}.`);
     }
     if (!o.leader.led) lines.push('No cleaner leads: workers find tasks by themselves, later.');
     return lines.length > 0 && el('ul', { class: 'troubles', 'aria-label': 'What needs attention' }, lines.map((l) => el('li', {}, l)));
@@ -73,7 +76,7 @@ function queues(o, ctx) {
     const cell = (state) => (q) => tasksOf(q.queue, state, q[state], q.at_least);
     const columns = [
         { head: 'Queue', cell: (q) => link(`/tasks?${new URLSearchParams({ queue: q.queue })}`, q.queue, { 'data-key': `q-${q.queue}` }) },
-        { head: 'Ready', class: 'n', cell: cell('ready') },
+        { head: 'Ready', class: 'n', cell: (q) => [cell('ready')(q), q.age_s > 0 && el('small', {}, asOf(q.age_s))].filter(Boolean) },
         { head: 'Oldest', class: 'n', cell: (q) => (q.oldest_ready_s === null ? '-' : span(q.oldest_ready_s)) },
         { head: 'Running', class: 'n', cell: cell('running') },
         { head: 'Scheduled', class: 'n wide', cell: cell('scheduled') },
