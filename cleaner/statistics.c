@@ -12,15 +12,26 @@
 #include <stdlib.h>
 
 enum { TEXT_BYTES_MAX = 4 << 20 };
-enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, CALLS };
+enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, PAUSES, CALLS };
 
 /* The columns of status_queues.sql ... */
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
 enum { U_QUEUE, U_KIND, U_READY };
-/* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql */
-enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED, F_DEPTH_MS };
+/* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql, statistics_pauses.sql */
+enum {
+    F_ENQUEUED,
+    F_ALIVE,
+    F_DRAINING,
+    F_SLOTS,
+    F_LATE,
+    F_LATE_MS,
+    F_PAUSED,
+    F_DEPTH_MS,
+    F_OLDEST_MS
+};
 enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
 enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_SUSPECT, B_FLOWS };
+enum { P_WHAT, P_MS };
 
 struct statistics {
     const char *url;
@@ -79,6 +90,25 @@ static void put_unhandled(struct buf *b, const struct rows *r)
     }
 }
 
+static void put_age(struct buf *b, const struct rows *r, int column, const char *name,
+                    const char *help)
+{
+    if (!rows_is_null(r, 0, column)) {
+        metric_head(b, name, "gauge", help);
+        metric_seconds(b, name, NO_LABELS, rows_int(r, 0, column) * 1000);
+    }
+}
+
+static void put_pauses(struct buf *b, const struct rows *r)
+{
+    static const char name[] = "tenon_oldest_pause_seconds";
+    metric_head(b, name, "gauge", "How long the oldest pause has lasted, by what is paused.");
+    for (size_t i = 0; i < rows_count(r); i++) {
+        metric_seconds(b, name, LABELS({"what", rows_text(r, i, P_WHAT)}),
+                       rows_int(r, i, P_MS) * 1000);
+    }
+}
+
 static void put_fleet(struct buf *b, const struct rows *r)
 {
     metric_counter(b, "tenon_tasks_enqueued_total",
@@ -94,11 +124,10 @@ static void put_fleet(struct buf *b, const struct rows *r)
     metric_head(b, "tenon_schedule_late_seconds", "gauge",
                 "How late the latest tick of a schedule is; 0 = none is over a minute late.");
     metric_seconds(b, "tenon_schedule_late_seconds", NO_LABELS, rows_int(r, 0, F_LATE_MS) * 1000);
-    if (!rows_is_null(r, 0, F_DEPTH_MS)) {
-        metric_head(b, "tenon_depth_age_seconds", "gauge",
-                    "How long ago the leader counted all tasks.");
-        metric_seconds(b, "tenon_depth_age_seconds", NO_LABELS, rows_int(r, 0, F_DEPTH_MS) * 1000);
-    }
+    put_age(b, r, F_DEPTH_MS, "tenon_depth_age_seconds",
+            "How long ago the leader counted all tasks.");
+    put_age(b, r, F_OLDEST_MS, "tenon_oldest_transaction_seconds",
+            "Age of the oldest transaction that keeps rows of ended tasks; 0 = there is none.");
     metric_gauge(b, "tenon_everything_paused", "Is everything paused, by tenon pause --all?",
                  rows_bool(r, 0, F_PAUSED));
 }
@@ -169,6 +198,7 @@ static void take(struct statistics *s, const struct db_call *calls)
     put_fleet(&s->text, calls[FLEET].rows);
     put_limits(&s->text, calls[LIMITS].rows);
     put_blocked(&s->text, calls[BLOCKED].rows);
+    put_pauses(&s->text, calls[PAUSES].rows);
 }
 
 static void note_outcome(struct statistics *s, bool ok, struct fault *f)
@@ -190,6 +220,7 @@ static void gather(struct statistics *s)
         [FLEET] = {.statement = &sql_statistics_fleet},
         [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
         [BLOCKED] = {.statement = &sql_statistics_blocked, .params = bounded, .n_params = 1},
+        [PAUSES] = {.statement = &sql_statistics_pauses},
     };
     struct fault f = {.code = FAULT_NONE};
     bool ok = ask(s, calls, &f);

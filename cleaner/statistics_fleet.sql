@@ -1,8 +1,10 @@
 -- For /metrics: how many tasks were ever inserted, the workers, schedules whose tick is over a minute late, whether
--- everything is paused, and how long ago all tasks were counted (NULL: never), in milliseconds.
+-- everything is paused, how long ago all tasks were counted (NULL: never), and how old the oldest transaction is that keeps rows of
+-- ended tasks (NULL: the schema's owner cannot see it), in milliseconds.
 SELECT pg_stat_get_tuples_inserted('tenon.task'::regclass), w.alive, w.draining, w.slots, s.late, s.late_ms,
        EXISTS (SELECT FROM tenon.paused WHERE what = 'everything'),
-       (SELECT (extract(epoch FROM statement_timestamp() - counted_at) * 1000)::bigint FROM tenon.depth_count)
+       (SELECT (extract(epoch FROM statement_timestamp() - counted_at) * 1000)::bigint FROM tenon.depth_count),
+       tenon.oldest_transaction_ms()
 FROM (SELECT count(*) FILTER (WHERE state = 'alive') AS alive, count(*) FILTER (WHERE state = 'draining') AS draining,
              coalesce(sum(slots) FILTER (WHERE state = 'alive'), 0) AS slots
       FROM tenon.worker WHERE ended_at IS NULL) w,

@@ -211,10 +211,26 @@ static void log_ready(void *owner)
                                                  otlp_url, insecure)));
 }
 
+/* Every queue and kind that it serves is counted from 0: the first dead task of a kind is an
+ * increase. If they are too many, those come first that have tasks. */
+static void name_series(struct worker *w)
+{
+    const struct handlers *h = &w->served.handlers;
+    if (h->n_kinds == 0 || w->served.n_queues > SERIES_MAX / h->n_kinds) {
+        return;
+    }
+    for (size_t i = 0; i < w->served.n_queues; i++) {
+        for (size_t j = 0; j < h->n_kinds; j++) {
+            (void)series_of(w->series, w->served.queues[i], h->kinds[j].name);
+        }
+    }
+}
+
 /* Before the servers are there: a worker that waits for them is alive. */
 static bool show_metrics(struct worker *w, struct fault *f)
 {
     const char *address = option_text(w->options, OPTION_HTTP);
+    name_series(w);
     return !address || worker_metrics_open(address, w->series, &w->loop.metrics, f);
 }
 

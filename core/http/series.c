@@ -158,12 +158,14 @@ bool series_read(struct series *s, size_t i, struct series_sums *ret)
     return true;
 }
 
+/* All counters of a pair with names, so that the first that is counted is an increase. */
 static void write_counters(struct pair *p, struct buf *b, const char *name, const char *label,
                            const char *const *words, int n)
 {
+    bool is_other = strcmp(p->queue, SERIES_OTHER) == 0;
     for (int i = 0; i < n; i++) {
         int64_t value = value_of(&p->counters[i]);
-        if (value > 0) {
+        if (value > 0 || !is_other) {
             metric_int(b, name, LABELS({"queue", p->queue}, {"kind", p->kind}, {label, words[i]}),
                        value);
         }

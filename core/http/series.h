@@ -21,7 +21,7 @@ struct pair; /* the series of one queue and kind */
 struct series *series_new(void); /* NULL when there is no memory */
 void series_free(struct series *s);
 
-/* Never NULL. Lives as long as the series. */
+/* Never NULL. Lives as long as the series. Its counters are shown from then on, from 0. */
 struct pair *series_of(struct series *s, const char *queue, const char *kind);
 
 void series_count(struct pair *p, int counter);

@@ -47,7 +47,7 @@ VALUES
     ('cleaner', 'SELECT', 'table', '{schedule}', '{due_at}'),
     ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_unsettled,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
-    ('cleaner', 'EXECUTE', 'function', '{queue_names,depth_fresh,queue_depth,count_depth}', NULL),
+    ('cleaner', 'EXECUTE', 'function', '{queue_names,depth_fresh,queue_depth,count_depth,oldest_transaction_ms}', NULL),
     ('cleaner', 'SELECT', 'table', '{depth,depth_count}', NULL),
     ('cleaner', 'INSERT', 'table', '{depth,depth_count}', NULL),
     ('cleaner', 'UPDATE', 'table', '{depth,depth_count}', NULL),

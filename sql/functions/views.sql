@@ -17,6 +17,22 @@ COMMENT ON COLUMN tenon.lock.role IS 'The oid of the role that logged in there.'
 COMMENT ON COLUMN tenon.lock.exclusive IS 'Not shared.';
 COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: who may update `tenon.worker`.';
 
+-- How old the oldest transaction is that holds a snapshot or an id in this database, in milliseconds; 0: there is none. As long as it
+-- lasts, rows of ended tasks stay. For cleaners, whose role may not see the sessions of others: the owner may if it is a superuser or
+-- in pg_read_all_stats. NULL: it may not.
+CREATE OR REPLACE FUNCTION tenon.oldest_transaction_ms() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (extract(epoch FROM greatest(clock_timestamp() - min(t.begun), interval '0')) * 1000)::bigint
+      FROM (SELECT a.xact_start AS begun FROM pg_stat_activity a
+             WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
+               AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+            UNION ALL
+            SELECT p.prepared FROM pg_prepared_xacts p WHERE p.database = current_database()
+            UNION ALL
+            SELECT clock_timestamp()) t
+    HAVING pg_has_role('pg_read_all_stats', 'USAGE')
+$$;
+
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
 CREATE OR REPLACE VIEW tenon.ready AS
     SELECT t.*

@@ -61,7 +61,7 @@ static const struct {
      "starting state)"},
     {"cleaner", "USAGE",
      "copied count_depth depth_fresh drop_history fold_minutes has_unsettled is_span limits_due_ms "
-     "make_partitions purge queue_depth "
+     "make_partitions oldest_transaction_ms purge queue_depth "
      "queue_names random_key recover run_schedules settings settle settle_all",
      "DELETE chore_failure depth worker\n"
      "INSERT chore_failure depth depth_count\n"

@@ -185,7 +185,7 @@ static const struct {
     {"SELECT payload FROM tenon.ready", READER | OPERATOR},
     {"SELECT tenon.queue_names(1)", READER | OPERATOR | CLEANER},
     {"SELECT tenon.queue_depth(1, 1)", READER | OPERATOR | CLEANER},
-    {"SELECT tenon.count_depth()", CLEANER},
+    {"SELECT tenon.count_depth(), tenon.oldest_transaction_ms()", CLEANER},
     {"SELECT ready FROM tenon.depth, tenon.depth_count", READER | OPERATOR | CLEANER},
     {"SELECT id, queue, kind, start_time, finished_at FROM tenon.history", READER | OPERATOR},
     {"INSERT INTO tenon.minute VALUES (now(), 'q', 'a', gen_random_uuid()) ON CONFLICT DO NOTHING",

@@ -3,6 +3,7 @@
 #include "core/base/now.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 
@@ -208,20 +209,33 @@ double scrape_value(const char *page, const char *line)
     return -1;
 }
 
-void scrape_await(const struct web *w, const char *line, double value, int64_t limit_ms)
+/* Until its number is in this range. */
+static void await_between(const struct web *w, const char *line, double least, double most,
+                          int64_t limit_ms)
 {
     for (int64_t until_ms = patience_end_ms(limit_ms);;) {
         char *page = scrape(w);
-        if (scrape_value(page, line) == value) {
+        double value = scrape_value(page, line);
+        if (value >= least && value <= most) {
             free(page);
             return;
         }
         if (now_ms() >= until_ms) {
-            fail_msg("%s is not %g:\n%s", line, value, page);
+            fail_msg("%s is not %g:\n%s", line, least, page);
         }
         free(page);
         (void)poll(NULL, 0, AGAIN_MS);
     }
+}
+
+void scrape_await(const struct web *w, const char *line, double value, int64_t limit_ms)
+{
+    await_between(w, line, value, value, limit_ms);
+}
+
+void scrape_await_least(const struct web *w, const char *line, double least, int64_t limit_ms)
+{
+    await_between(w, line, least, INFINITY, limit_ms);
 }
 
 void scrape_await_probe(const struct web *w, const char *path, int status, const char *part,

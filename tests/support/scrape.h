@@ -22,6 +22,9 @@ double scrape_value(const char *page, const char *line);
 /* Scrape until that line has this number; fails, with the page, after limit_ms. */
 void scrape_await(const struct web *w, const char *line, double value, int64_t limit_ms);
 
+/* The same, until its number is at least this. */
+void scrape_await_least(const struct web *w, const char *line, double least, int64_t limit_ms);
+
 /* The answer of /live or /ready: until it has this status, and its sentence has this part. */
 void scrape_await_probe(const struct web *w, const char *path, int status, const char *part,
                         int64_t limit_ms);

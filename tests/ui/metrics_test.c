@@ -77,6 +77,10 @@ static void test_a_worker_counts_what_happened(void **state)
     struct process *p = three_kinds(fx);
     struct web w = scrape_at(p);
     scrape_await_probe(&w, "/ready", 200, "", LIMIT_MS);
+    char *before = scrape(&w); /* what is to come is an increase */
+    assert_true(scrape_value(before, ENDED("good", "done")) == 0);
+    assert_true(scrape_value(before, ENDED("bad", "dead")) == 0);
+    free(before);
     test_sql(fx, "SELECT tenon.enqueue('good') FROM generate_series(1, 20);"
                  "SELECT tenon.enqueue('bad') FROM generate_series(1, 3);"
                  "SELECT tenon.enqueue('bad', max_attempts => 1) FROM generate_series(1, 2);"
@@ -96,7 +100,7 @@ static void test_a_worker_counts_what_happened(void **state)
     assert_true(scrape_value(page, "tenon_worker_tasks{state=\"running\"}") == 0);
     assert_true(scrape_value(page, "tenon_database_up") == 1);
     assert_true(scrape_value(page, "tenon_broker_up") == 1);
-    assert_true(scrape_value(page, ENDED("good", "failed")) == -1);
+    assert_true(scrape_value(page, ENDED("good", "failed")) == 0);
     check_with_promtool(fx, page);
     free(page);
     end_well(p);
@@ -300,10 +304,16 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_statistics_up") == 1);
     assert_true(scrape_value(page, "tenon_schedules_late") == 0);
     assert_true(scrape_value(page, "tenon_everything_paused") == 0);
+    assert_true(scrape_value(page, "tenon_oldest_pause_seconds{what=\"everything\"}") == 0);
+    assert_true(scrape_value(page, "tenon_oldest_pause_seconds{what=\"queue\"}") > 0);
+    assert_in_range((uintmax_t)scrape_value(page, "tenon_oldest_transaction_seconds"), 0, 3600);
     check_with_promtool(fx, page);
     free(page);
     free(TENON_RUN(fx, 0, "pause", "--all"));
     scrape_await(&w, "tenon_everything_paused", 1, LIMIT_MS);
+    test_sql(fx, "UPDATE tenon.paused SET paused_at = now() - interval '2 h' WHERE name = 'p'");
+    scrape_await_least(&w, "tenon_oldest_pause_seconds{what=\"queue\"}", 7200, LIMIT_MS);
+    scrape_await_least(&w, "tenon_oldest_pause_seconds{what=\"everything\"}", 0.001, LIMIT_MS);
     page = scrape(&standby);
     assert_true(scrape_value(page, "tenon_cleaner_leads") == 0);
     assert_true(scrape_value(page, "tenon_leader_present") == 1);
@@ -312,6 +322,29 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     free(page);
     end_well(second);
     end_well(first);
+}
+
+/* Which holds a snapshot, of another session; the cleaner's role sees it by the schema's owner. */
+static void test_an_old_transaction(void **state)
+{
+    struct fixture *fx = *state;
+    static const char metric[] = "tenon_oldest_transaction_seconds";
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    struct process *p = leader(fx);
+    struct web w = scrape_at(p);
+    scrape_await_least(&w, metric, 3, LIMIT_MS);
+    PQfinish(other);
+    test_await(fx, LIMIT_MS, "SELECT tenon.oldest_transaction_ms() < 3000");
+    test_sql(fx,
+             "CREATE ROLE %1$s_o; ALTER FUNCTION tenon.oldest_transaction_ms OWNER TO %1$s_o;"
+             "GRANT EXECUTE ON FUNCTION tenon.oldest_transaction_ms TO %1$s_o",
+             fx->database);
+    scrape_await(&w, metric, -1, LIMIT_MS); /* it may not see it, and does not say that it is 0 */
+    test_sql(fx, "GRANT pg_read_all_stats TO %s_o", fx->database);
+    scrape_await_least(&w, metric, 0, LIMIT_MS);
+    end_well(p);
+    test_sql(fx, "DROP OWNED BY %1$s_o; DROP ROLE %1$s_o", fx->database);
 }
 
 static const char asked[] = "SELECT count(*) FROM pg_stat_activity WHERE datname = '%s' AND"
@@ -404,6 +437,7 @@ int main(void)
         WITH_SERVERS(test_before_the_start),
         WITH_SERVERS(test_live_while_the_main_loop_stands_still),
         WITH_SERVERS(test_the_leader_tells_what_the_database_has),
+        WITH_DATABASE(test_an_old_transaction),
         WITH_SERVERS(test_nobody_asks_nobody_gathers),
         WITH_SERVERS(test_the_rights_of_a_cleaner),
         WITH_SERVERS(test_many_queues),
