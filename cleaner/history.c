@@ -25,8 +25,7 @@ static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    return db_exec(c->hot, &sql_history_workers, NULL, 0, NULL, f) &&
-           purge(c, turn, f);
+    return db_exec(c->hot, &sql_history_workers, NULL, 0, NULL, f) && purge(c, turn, f);
 }
 
 bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f)

@@ -385,6 +385,8 @@ static void test_the_rights_of_a_cleaner(void **state)
     struct web w = scrape_at(p);
     scrape_await(&w, IN("ready"), 7, LIMIT_MS);
     assert_int_equal(process_lines(p, "event=statistics_failed"), 0);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.depth_count");
+    assert_int_equal(process_lines(p, "event=depth_failed"), 0);
     PGconn *conn = sql_connect(strchr(url, '=') + 1);
     sql_fails(conn, "42501", "permission denied", "SELECT payload FROM tenon.history");
     sql_fails(conn, "42501", "permission denied", "SELECT payload FROM tenon.dead");
