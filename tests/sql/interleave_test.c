@@ -311,9 +311,11 @@ static void partitions_stage(struct stage *g, const struct part part[2])
 static void partitions_mend(struct schedule *s)
 {
     struct fixture *fx = s->g->fx;
-    test_sql(fx, "SELECT tenon.drop_history(); SELECT tenon.make_partitions()");
-    char *parts = partitions_of(fx, "history");
-    if (strcmp(parts, "0 2") != 0) {
+    while (!test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL")) {
+    }
+    test_sql(fx, "SELECT tenon.make_partitions()");
+    char *parts = partitions_of(fx, "history"); /* one that took rows till now stays */
+    if (strcmp(parts, "0 2") != 0 && strcmp(parts, "1 2") != 0) {
         complain(s, "the partitions are not what they should be");
     }
     free(parts);
