@@ -316,7 +316,7 @@ CREATE TABLE tenon.partition (
     begun_at timestamptz NOT NULL,
     PRIMARY KEY (parent, part)
 );
-COMMENT ON TABLE tenon.partition IS 'The partitions of `tenon.history` and `tenon.attempt` (each is a table named like `history_` and its number): about 50, at most 100, of each. Rows go to the newest one; an old one is dropped when its time has come.';
+COMMENT ON TABLE tenon.partition IS 'The partitions of `tenon.history` and `tenon.attempt` (each is a table named like `history_` and its number): 20 to 50, at most 100, of each. Rows go to the newest one; an old one is dropped when its time has come.';
 COMMENT ON COLUMN tenon.partition.parent IS '`history` or `attempt`.';
 COMMENT ON COLUMN tenon.partition.part IS 'Its number.';
 COMMENT ON COLUMN tenon.partition.begun_at IS 'When rows began to go there: those of the one before are not younger.';

@@ -88,7 +88,7 @@ BEGIN
 END $$;
 
 -- A partition takes a twentieth of history_rows_max, or what ends in a 24th of the time for which rows are kept. Hence there are
--- about 50. The leading cleaner calls this every 10 s, and each worker once a minute, so that partitions do not get too large while
+-- 20 to 50. The leading cleaner calls this every 10 s, and each worker once a minute, so that partitions do not get too large while
 -- no cleaner runs. Returns how many were made.
 CREATE OR REPLACE FUNCTION tenon.make_partitions() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
