@@ -62,7 +62,7 @@ static bool pause_target(struct db *db, const struct target *t, const char *why,
     if (!db_exec(db, &sql_pause, params, 4, NULL, f)) {
         return fault_add(f, "could not pause it");
     }
-    print_target(t, "is paused; what runs goes on");
+    print_target(t, "is paused; running tasks continue");
     return true;
 }
 

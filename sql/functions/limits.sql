@@ -302,7 +302,7 @@ BEGIN
         'when_dead', when_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is not given is none. [limits.md](limits.md) tells more.
+COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or replaces it: omitted arguments are cleared. [limits.md](limits.md) tells more.
 
 - `name`: a key such as `tenant:42`; or the part of keys before the first colon, `tenant`, which holds for each of them by itself, as far as its own row does not say it; `kind/NAME` or `queue/NAME`, which holds for all that is enqueued to it from then on.
 - `max_running`: so many tasks of a key are ready or running at once, at most, 1 to 1,000,000.
@@ -341,7 +341,7 @@ BEGIN
     PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.pause_limit IS $$Lets nothing more of a key, or of all keys with this part before the colon, go; what was let go starts, what runs goes on.$$;
+COMMENT ON FUNCTION tenon.pause_limit IS $$Releases no more tasks of a key, or of all keys with this part before the colon; released tasks start, and running tasks continue.$$;
 
 CREATE OR REPLACE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

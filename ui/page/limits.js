@@ -22,7 +22,7 @@ async function turn(ctx, l) {
             ctx.say(`The limit ${l.key} goes on.`);
         } else {
             const answer = await ask(`Pause the limit ${l.key}?`,
-                el('p', {}, 'Nothing more of it is let go; what was let go starts, and what runs goes on.'), 'Pause', [whyField()]);
+                el('p', {}, 'No more of its tasks are released; released tasks start, and running tasks continue.'), 'Pause', [whyField()]);
             if (!answer) return;
             await post('limit', { act: 'pause', name: l.key, why: answer.why || null });
             ctx.say(`The limit ${l.key} is paused.`);

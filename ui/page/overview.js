@@ -58,7 +58,7 @@ async function turn(ctx, target, name, paused) {
             await post('resume', target);
             ctx.say(`${name} goes on.`);
         } else {
-            const answer = await ask(`Pause ${name}?`, el('p', {}, 'No worker claims any of it; what runs goes on.'), 'Pause', [whyField()]);
+            const answer = await ask(`Pause ${name}?`, el('p', {}, 'Workers claim none of its tasks; running tasks continue.'), 'Pause', [whyField()]);
             if (!answer) return;
             await post('pause', { ...target, why: answer.why || null });
             ctx.say(`${name} is paused.`);
