@@ -283,6 +283,7 @@ CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
 CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
+CREATE INDEX task_error_class ON tenon.task (error_class) WHERE error_class IS NOT NULL;  -- for lists
 
 -- The unfinished tasks that have crashed. A task whose next crash would be its last is a suspect: it is blocked, and
 -- tenon.claim_alone() claims it. tenon.requeue() writes these rows; every statement that ends a task deletes its row
@@ -367,6 +368,9 @@ COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: it was to be dead afte
 COMMENT ON COLUMN tenon.history.retry IS 'The same: how long it waits after a failure.';
 COMMENT ON COLUMN tenon.history.progress IS 'The same: what its handler said last; the next attempt gets it.';
 CREATE INDEX history_id ON tenon.history (id);
+-- For lists. What is done and has no unique key, which is most, is in neither: an entry costs 1 us (docs/decisions/0042).
+CREATE INDEX history_not_done ON tenon.history (outcome) WHERE outcome <> 'done';
+CREATE INDEX history_unique_key ON tenon.history (unique_key) WHERE unique_key IS NOT NULL;
 
 CREATE TABLE tenon.dead (
     dead_at      timestamptz NOT NULL,
@@ -404,6 +408,10 @@ COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.re
 COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry_where` gets it.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
+CREATE INDEX dead_queue ON tenon.dead (queue);
+CREATE INDEX dead_kind ON tenon.dead (kind);
+CREATE INDEX dead_error_class ON tenon.dead (error_class);
+CREATE INDEX dead_unique_key ON tenon.dead (unique_key) WHERE unique_key IS NOT NULL;
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN (OLD.limit_keys IS NOT NULL)
     EXECUTE FUNCTION tenon.limited_deleted();
 

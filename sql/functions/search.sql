@@ -190,68 +190,163 @@ BEGIN
         ORDER BY c.id LIMIT most);
 END $$;
 
--- The ids of up to `most` tasks, from behind the id `cursor` on: the newest first for lists, else the oldest. It reads in
--- pieces, in the order of ids, and stops with the piece after which `limit_ms` milliseconds have passed (NULL: never); pieces grow
--- in the first quarter of that time only. `next`: where to go on; NULL: that was all. Planned anew for each call, without the conditions that
--- the filter does not have.
+-- Those that wait for a time, a parent, a signal or a limit, or have expired, as far as their states are asked for.
+CREATE OR REPLACE FUNCTION tenon.few_later(states text[], moment timestamptz, most integer) RETURNS bigint[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE named AS (  -- the queues, from one to the next
+        (SELECT t.queue FROM tenon.task t ORDER BY t.queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+          FROM named n WHERE n.queue IS NOT NULL
+    )
+    SELECT ARRAY((SELECT t.id FROM tenon.task t
+                   WHERE t.delayed AND t.run_at > $2 AND t.run_at < 'infinity' AND $1 && '{scheduled,retrying}' LIMIT $3)
+                 UNION ALL
+                 (SELECT t.id FROM tenon.task t WHERE t.start_before <= $2 AND 'expired' = ANY ($1) LIMIT $3)
+                 UNION ALL
+                 (SELECT t.id
+                    FROM named n
+                   CROSS JOIN generate_series(0, 9) level (priority)
+                   CROSS JOIN LATERAL (SELECT b.id FROM tenon.task b
+                                        WHERE b.queue = n.queue AND b.priority = level.priority AND b.run_at = 'infinity' LIMIT $3) t
+                   WHERE 'blocked' = ANY ($1) LIMIT $3))
+$$;
+
+-- The ids of all that may fit in a place, if an index finds them and they are at most 10,000; NULL: that place must be read. The rows
+-- that run are in no index, because claims must stay HOT updates; kinds of tasks that are not dead are in none, because that would
+-- cost each task more than 2 % (docs/decisions/0042).
+CREATE OR REPLACE FUNCTION tenon.few(f tenon.filter, place text, moment timestamptz) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    most integer := 10000;
+    few  bigint[];
+BEGIN
+    IF f.unique_key IS NOT NULL THEN
+        few := CASE place
+            WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key LIMIT most + 1)
+            WHEN 'dead' THEN ARRAY(SELECT d.id FROM tenon.dead d WHERE d.unique_key = f.unique_key LIMIT most + 1)
+            ELSE ARRAY(SELECT h.id FROM tenon.history h WHERE h.unique_key = f.unique_key LIMIT most + 1) END;
+    ELSIF place = 'history' AND f.states <@ '{blocked,scheduled,ready,running,retrying,cancelled,expired,dead}' THEN
+        few := ARRAY(SELECT h.id FROM tenon.history h WHERE h.outcome <> 'done' AND h.outcome = ANY (f.states) LIMIT most + 1);
+    ELSIF place = 'task' AND f.states <@ '{blocked,scheduled,retrying,done,cancelled,expired,dead}' THEN
+        few := tenon.few_later(f.states, moment, most + 1);
+    END IF;
+    IF f.errors IS NOT NULL AND place IN ('task', 'dead') AND coalesce(cardinality(few), most + 1) > most THEN
+        few := CASE place
+            WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.error_class = ANY (f.errors) LIMIT most + 1)
+            ELSE ARRAY(SELECT d.id FROM tenon.dead d WHERE d.error_class = ANY (f.errors) LIMIT most + 1) END;
+    END IF;
+    IF f.kinds IS NOT NULL AND place = 'dead' AND coalesce(cardinality(few), most + 1) > most THEN
+        few := ARRAY(SELECT d.id FROM tenon.dead d WHERE d.kind = ANY (f.kinds) LIMIT most + 1);
+    END IF;
+    IF f.queues IS NOT NULL AND place IN ('task', 'dead') AND coalesce(cardinality(few), most + 1) > most THEN
+        few := CASE place
+            WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.queue = ANY (f.queues) LIMIT most + 1)
+            ELSE ARRAY(SELECT d.id FROM tenon.dead d WHERE d.queue = ANY (f.queues) LIMIT most + 1) END;
+    END IF;
+    RETURN CASE WHEN cardinality(few) <= most THEN few END;
+END $$;
+
+-- The same of several places: the ids that indexes find, and the places that must be read.
+CREATE OR REPLACE FUNCTION tenon.few_of(f tenon.filter, places text[], moment timestamptz, OUT few bigint[], OUT scanned text[])
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place text;
+    here  bigint[];
+BEGIN
+    few := '{}';
+    scanned := '{}';
+    FOREACH place IN ARRAY places LOOP
+        here := tenon.few(f, place, moment);
+        IF here IS NULL THEN
+            scanned := scanned || place;
+        ELSE
+            few := few || here;
+        END IF;
+    END LOOP;
+END $$;
+
+-- The ids of up to `most` tasks, from behind the id `cursor` on, the newest or the oldest first. Of places whose tasks an index finds
+-- (tenon.few) it reads those; the others it reads in pieces, by ranges of ids, each from the next id that there is, and stops with the
+-- piece after which `limit_ms` milliseconds have passed (NULL: never). Pieces grow while one takes less than a tenth of that time.
+-- `next`: where to go on; NULL: that was all. Planned anew for each call, without the conditions that the filter does not have.
 CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, cursor bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    places text[] := tenon.places(f.states);
+    places text[] := CASE WHEN f.errors IS NULL THEN tenon.places(f.states)
+                          ELSE array_remove(tenon.places(f.states), 'history') END;  -- which has no classes of errors
     moment timestamptz := clock_timestamp();
+    begun  timestamptz := moment;
     piece  integer := CASE WHEN limit_ms < 100 THEN 100 ELSE 1000 END;
+    found  record;
     given  bigint[];
     fits   bigint[];
-    n      bigint;
+    edge   bigint;
+    low    bigint;
+    high   bigint;
+    last   boolean;
 BEGIN
-    IF f.unique_key IS NOT NULL AND f.ids IS NULL AND places = '{task}' THEN  -- by its index
-        f.ids := ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key);
-    END IF;
     ids := '{}';
     next := coalesce(cursor, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
+    SELECT '{}'::bigint[] AS few, '{}'::text[] AS scanned INTO found;
+    IF tenon.candidates(f, places, newest, next, 0) IS NULL THEN
+        found := tenon.few_of(f, places, moment);
+    END IF;
     LOOP
+        low := CASE WHEN newest THEN -1 ELSE next END;
+        high := CASE WHEN newest THEN next ELSE 9223372036854775807 END;
         given := tenon.candidates(f, places, newest, next, piece);
-        SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END) FILTER (WHERE
-                   (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
-                                             WHEN c.start_time IS NOT NULL THEN 'running'
-                                             WHEN c.start_before <= moment THEN 'expired'
-                                             WHEN c.run_at = 'infinity' THEN 'blocked'
-                                             WHEN c.run_at <= moment THEN 'ready'
-                                             WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
-                   AND (f.queues IS NULL OR c.queue = ANY (f.queues))
-                   AND (f.kinds IS NULL OR c.kind = ANY (f.kinds))
-                   AND (f.before IS NULL OR c.since < f.before)
-                   AND (f.unique_key IS NULL OR c.unique_key = f.unique_key)
-                   AND (f.trace IS NULL OR c.trace = f.trace)
-                   AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
-                   AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
-                   AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
-                   AND (f.payload IS NULL OR c.payload @@ f.payload)), '{}'),
-               count(*), coalesce(CASE WHEN newest THEN min(c.id) ELSE max(c.id) END, next)
-          INTO fits, n, next
-          FROM ((SELECT * FROM tenon.anywhere a
-                  WHERE newest AND given IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
+        IF given IS NULL AND found.scanned = '{}' THEN
+            given := ARRAY(SELECT i FROM unnest(found.few) i WHERE i > low AND i < high ORDER BY CASE WHEN newest THEN -i ELSE i END LIMIT piece);
+        ELSIF given IS NULL THEN  -- how far this piece goes
+            edge := CASE WHEN newest THEN (SELECT a.id FROM tenon.anywhere a WHERE a.place = ANY (found.scanned) AND a.id < high
+                                            ORDER BY a.id DESC LIMIT 1)
+                         ELSE (SELECT a.id FROM tenon.anywhere a WHERE a.place = ANY (found.scanned) AND a.id > low ORDER BY a.id LIMIT 1) END;
+            IF newest THEN
+                low := coalesce(edge - piece, low);
+            ELSE
+                high := coalesce(edge + piece, high);
+            END IF;
+        END IF;
+        last := CASE WHEN given IS NULL THEN edge IS NULL ELSE f.ids IS NOT NULL OR cardinality(given) < piece END;
+        SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END), '{}') INTO fits
+          FROM (SELECT * FROM tenon.anywhere a
+                 WHERE given IS NULL AND NOT last AND a.id > low AND a.id < high AND a.place = ANY (found.scanned)
                 UNION ALL
-                (SELECT * FROM tenon.anywhere a
-                  WHERE NOT newest AND given IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
-                UNION ALL
-                (SELECT * FROM tenon.anywhere a
-                  WHERE given IS NOT NULL AND a.id = ANY (given) AND a.place = ANY (places)
-                    AND (newest AND a.id < next OR NOT newest AND a.id > next))) c;
-        n := CASE WHEN f.ids IS NULL THEN coalesce(cardinality(given), n) ELSE 0 END;
-        next := coalesce(given[n], next);
+                SELECT * FROM tenon.anywhere a
+                 WHERE coalesce(given, found.few) <> '{}' AND a.place = ANY (places) AND a.place <> ALL (found.scanned)
+                   AND a.id = ANY (coalesce(given, ARRAY(SELECT i FROM unnest(found.few) i WHERE i > low AND i < high)))
+                   AND a.id > low AND a.id < high) c
+         WHERE (c.start_time IS NOT NULL OR coalesce(f.states <> '{running}', true))  -- cheaper than what follows, where most wait
+           AND (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
+                                         WHEN c.start_time IS NOT NULL THEN 'running'
+                                         WHEN c.start_before <= moment THEN 'expired'
+                                         WHEN c.run_at = 'infinity' THEN 'blocked'
+                                         WHEN c.run_at <= moment THEN 'ready'
+                                         WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
+           AND (f.queues IS NULL OR c.queue = ANY (f.queues))
+           AND (f.kinds IS NULL OR c.kind = ANY (f.kinds))
+           AND (f.before IS NULL OR c.since < f.before)
+           AND (f.unique_key IS NULL OR c.unique_key = f.unique_key)
+           AND (f.trace IS NULL OR c.trace = f.trace)
+           AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
+           AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
+           AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
+           AND (f.payload IS NULL OR c.payload @@ f.payload);
+        next := CASE WHEN given IS NOT NULL THEN coalesce(given[cardinality(given)], next) WHEN newest THEN low + 1 ELSE high - 1 END;
         IF cardinality(ids) + cardinality(fits) > most THEN
             ids := ids || fits[1:most - cardinality(ids)];
             next := ids[most];
             RETURN;
         END IF;
         ids := ids || fits;
-        next := CASE WHEN n = piece THEN next END;
-        EXIT WHEN next IS NULL OR cardinality(ids) = most OR clock_timestamp() >= moment + limit_ms * interval '1 ms';
-        IF coalesce(clock_timestamp() < moment + limit_ms * interval '0.25 ms', true) THEN
-            piece := least(piece * 2, 20000);
+        next := CASE WHEN NOT last THEN next END;
+        EXIT WHEN last OR cardinality(ids) = most OR clock_timestamp() >= moment + limit_ms * interval '1 ms';
+        IF coalesce(clock_timestamp() < begun + limit_ms * interval '0.1 ms', true) THEN
+            piece := least(piece * 4, CASE WHEN f.payload IS NULL THEN 50000 ELSE 5000 END);
         END IF;
+        begun := clock_timestamp();
     END LOOP;
 END $$;
 
@@ -264,20 +359,25 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, cursor bigint DEFAULT NULL, most integer DEFAULT 100,
-    limit_ms integer DEFAULT NULL, OUT ids bigint[], OUT next bigint)
+    limit_ms integer DEFAULT NULL, oldest boolean DEFAULT NULL, OUT ids bigint[], OUT next bigint, OUT share double precision)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    newest boolean := NOT coalesce(oldest, act IS NOT NULL);
 BEGIN
     PERFORM tenon.check_most(most);
     SELECT s.ids, s.next INTO ids, next
-      FROM tenon.search(tenon.read_filter(filter, act), act IS NULL, cursor, most, limit_ms) s;
+      FROM tenon.search(tenon.read_filter(filter, act), newest, cursor, most, limit_ms) s;
+    share := coalesce((SELECT least(next::double precision / q.last_value, 1) FROM tenon.task_id_seq q), 1);
+    share := CASE WHEN newest AND next IS NOT NULL THEN 1 - share ELSE share END;
 END $$;
 
-COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`cursor`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
+COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`cursor`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not; `share`: how much it has read by then of all ids there are, 0 to 1. The newest first, unless `oldest` says otherwise; with `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
 
-CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', cursor bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
+CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', cursor bigint DEFAULT NULL, most integer DEFAULT 100,
+    oldest boolean DEFAULT false) RETURNS SETOF tenon.tasks
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, cursor, most) f);
+    found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, cursor, most, NULL, oldest) f);
 BEGIN
     RETURN QUERY SELECT t.*
       FROM unnest(found_ids) WITH ORDINALITY i (id, place)
@@ -285,7 +385,7 @@ BEGIN
      ORDER BY i.place;
 END $$;
 
-COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
+COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first or, with `oldest => true`, the oldest. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
 
 A filter is a JSON object; a task must fit all of its keys, and an unknown key is refused.
 
@@ -297,7 +397,7 @@ A filter is a JSON object; a task must fit all of its keys, and an unknown key i
 - `flow`: the number of a flow, for as long as that is kept.
 - `limit_key`: one of its `limit_keys`. Without `state` a list then means what has not ended, and finds it by the line of that key; of what has ended, a done one has no keys any more.
 
-At most `most` rows, up to 100,000. It reads in the order of ids until it has found so many: a filter that few tasks fit reads far.$$;
+At most `most` rows, up to 100,000. Indexes find: dead tasks by state, queue, kind and error; retrying, scheduled, blocked, cancelled and expired tasks by state; unfinished tasks by queue and error; all by unique key, flow and limit key; as long as at most 10,000 tasks fit. For all else it reads in the order of ids until it has found so many, a million in about half a second.$$;
 
 CREATE OR REPLACE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
