@@ -368,7 +368,7 @@ COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: it was to be dead afte
 COMMENT ON COLUMN tenon.history.retry IS 'The same: how long it waits after a failure.';
 COMMENT ON COLUMN tenon.history.progress IS 'The same: what its handler said last; the next attempt gets it.';
 CREATE INDEX history_id ON tenon.history (id);
--- For lists. What is done and has no unique key, which is most, is in neither: an entry costs 1 us (docs/decisions/0042).
+-- For lists. What is done and has no unique key, which is most, is in neither: an entry costs 1 us (docs/decisions/0043).
 CREATE INDEX history_not_done ON tenon.history (outcome) WHERE outcome <> 'done';
 CREATE INDEX history_unique_key ON tenon.history (unique_key) WHERE unique_key IS NOT NULL;
 

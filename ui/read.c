@@ -205,15 +205,18 @@ bool read_rates(struct call *c, struct fault *f)
 bool read_tasks(struct call *c, struct fault *f)
 {
     const char *filter = http_argument(c->request, "filter");
-    const char *params[] = {filter && *filter ? filter : "{}", NULL, NULL};
+    const char *oldest = http_argument(c->request, "oldest");
+    const char *params[] = {filter && *filter ? filter : "{}", NULL, NULL,
+                            oldest && strcmp(oldest, "true") == 0 ? "true" : "false"};
     struct rows *rows = NULL;
     struct buf *b = &c->answer->body;
-    if (!page_read(c, &params[1], &params[2], f) || !exec(c, &sql_tasks, params, 3, &rows, f)) {
+    if (!page_read(c, &params[1], &params[2], f) || !exec(c, &sql_tasks, params, 4, &rows, f)) {
         return false;
     }
     buf_put_char(b, '{');
     json_put_raw(b, "next", rows_text(rows, 0, 0));
-    put_list(b, "tasks", rows, 1);
+    json_put_raw(b, "share", rows_text(rows, 0, 1));
+    put_list(b, "tasks", rows, LAST);
     buf_put_char(b, '}');
     rows_free(rows);
     return true;

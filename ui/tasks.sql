@@ -1,11 +1,11 @@
--- Tasks that fit a filter, the newest first, each with the beginning of its payload, or the size of one that is
+-- Tasks that fit a filter, the newest or the oldest first, each with the beginning of its payload, or the size of one that is
 -- stored apart, as to read 50 of 1 MB costs half a second; it reads for 25 ms, found or not. In
--- each row, of which there is at least one, where to go on; NULL: that was all.
---   $1 jsonb  the filter    $2 bigint  only ids below this one; NULL = all    $3 integer  how many
+-- each row, of which there is at least one, where to go on, or NULL: that was all; and the share of all ids that has been read.
+--   $1 jsonb  the filter    $2 bigint  only ids behind this one; NULL = all    $3 integer  how many    $4 boolean  the oldest first
 WITH f AS MATERIALIZED (
-    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 25)
+    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 25, $4::boolean)
 )
-SELECT f.next, CASE WHEN t.id IS NOT NULL THEN json_build_object(
+SELECT f.next, round(f.share::numeric, 3), CASE WHEN t.id IS NOT NULL THEN json_build_object(
            'id', t.id, 'state', t.state, 'kind', t.kind, 'queue', t.queue, 'priority', t.priority, 'attempt', t.attempt,
            'created_at', t.created_at, 'run_at', t.run_at, 'start_time', t.start_time, 'end_time', t.end_time,
            'unique_key', t.unique_key, 'error', left(tenon.error_line(t.last_error), 200), 'error_class', t.error_class,

@@ -107,6 +107,7 @@ enum option_id {
     OPTION_PAYLOAD,
     OPTION_LIMIT,
     OPTION_CURSOR,
+    OPTION_OLDEST,
     OPTION_YES,
     OPTION_RATE,
     OPTION_WHY,

@@ -190,36 +190,32 @@ BEGIN
         ORDER BY c.id LIMIT most);
 END $$;
 
--- Those that wait for a time, a parent, a signal or a limit, or have expired, as far as their states are asked for.
-CREATE OR REPLACE FUNCTION tenon.few_later(states text[], moment timestamptz, most integer) RETURNS bigint[]
+-- Those of these queues that wait for a time, a parent, a signal or a limit, or have expired, as far as their states are asked for.
+CREATE OR REPLACE FUNCTION tenon.few_later(states text[], queues text[], moment timestamptz, most integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    WITH RECURSIVE named AS (  -- the queues, from one to the next
-        (SELECT t.queue FROM tenon.task t ORDER BY t.queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
-          FROM named n WHERE n.queue IS NOT NULL
-    )
     SELECT ARRAY((SELECT t.id FROM tenon.task t
-                   WHERE t.delayed AND t.run_at > $2 AND t.run_at < 'infinity' AND $1 && '{scheduled,retrying}' LIMIT $3)
+                   WHERE t.delayed AND t.run_at > $3 AND t.run_at < 'infinity' AND $1 && '{scheduled,retrying}' LIMIT $4)
                  UNION ALL
-                 (SELECT t.id FROM tenon.task t WHERE t.start_before <= $2 AND 'expired' = ANY ($1) LIMIT $3)
+                 (SELECT t.id FROM tenon.task t WHERE t.start_before <= $3 AND 'expired' = ANY ($1) LIMIT $4)
                  UNION ALL
                  (SELECT t.id
-                    FROM named n
+                    FROM unnest($2) q (name)
                    CROSS JOIN generate_series(0, 9) level (priority)
                    CROSS JOIN LATERAL (SELECT b.id FROM tenon.task b
-                                        WHERE b.queue = n.queue AND b.priority = level.priority AND b.run_at = 'infinity' LIMIT $3) t
-                   WHERE 'blocked' = ANY ($1) LIMIT $3))
+                                        WHERE b.queue = q.name AND b.priority = level.priority AND b.run_at = 'infinity' LIMIT $4) t
+                   WHERE 'blocked' = ANY ($1) LIMIT $4))
 $$;
 
 -- The ids of all that may fit in a place, if an index finds them and they are at most 10,000; NULL: that place must be read. The rows
 -- that run are in no index, because claims must stay HOT updates; kinds of tasks that are not dead are in none, because that would
--- cost each task more than 2 % (docs/decisions/0042).
+-- cost each task more than 2 % (docs/decisions/0043).
 CREATE OR REPLACE FUNCTION tenon.few(f tenon.filter, place text, moment timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    most integer := 10000;
-    few  bigint[];
+    most   integer := 10000;
+    few    bigint[];
+    queues text[];
+    queues_most integer := 200;
 BEGIN
     IF f.unique_key IS NOT NULL THEN
         few := CASE place
@@ -229,7 +225,9 @@ BEGIN
     ELSIF place = 'history' AND f.states <@ '{blocked,scheduled,ready,running,retrying,cancelled,expired,dead}' THEN
         few := ARRAY(SELECT h.id FROM tenon.history h WHERE h.outcome <> 'done' AND h.outcome = ANY (f.states) LIMIT most + 1);
     ELSIF place = 'task' AND f.states <@ '{blocked,scheduled,retrying,done,cancelled,expired,dead}' THEN
-        few := tenon.few_later(f.states, moment, most + 1);
+        queues := coalesce(f.queues, ARRAY(SELECT tenon.queue_names(queues_most + 1)));
+        few := CASE WHEN cardinality(queues) <= queues_most OR NOT 'blocked' = ANY (f.states)
+                    THEN tenon.few_later(f.states, queues, moment, most + 1) END;
     END IF;
     IF f.errors IS NOT NULL AND place IN ('task', 'dead') AND coalesce(cardinality(few), most + 1) > most THEN
         few := CASE place
@@ -278,7 +276,7 @@ DECLARE
                           ELSE array_remove(tenon.places(f.states), 'history') END;  -- which has no classes of errors
     moment timestamptz := clock_timestamp();
     begun  timestamptz := moment;
-    piece  integer := CASE WHEN limit_ms < 100 THEN 100 ELSE 1000 END;
+    piece  integer := CASE WHEN limit_ms < 100 AND (cursor IS NULL OR f.payload IS NOT NULL) THEN 100 ELSE 1000 END;
     found  record;
     given  bigint[];
     fits   bigint[];
@@ -309,10 +307,12 @@ BEGIN
                 high := coalesce(edge + piece, high);
             END IF;
         END IF;
-        last := CASE WHEN given IS NULL THEN edge IS NULL ELSE f.ids IS NOT NULL OR cardinality(given) < piece END;
+        last := CASE WHEN given IS NOT NULL THEN f.ids IS NOT NULL OR cardinality(given) < piece
+                     WHEN newest THEN edge IS NULL OR low < 1
+                     ELSE edge IS NULL OR high > coalesce(pg_sequence_last_value(pg_get_serial_sequence('tenon.task', 'id')), 0) END;
         SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END), '{}') INTO fits
           FROM (SELECT * FROM tenon.anywhere a
-                 WHERE given IS NULL AND NOT last AND a.id > low AND a.id < high AND a.place = ANY (found.scanned)
+                 WHERE given IS NULL AND a.id > low AND a.id < high AND a.place = ANY (found.scanned)
                 UNION ALL
                 SELECT * FROM tenon.anywhere a
                  WHERE coalesce(given, found.few) <> '{}' AND a.place = ANY (places) AND a.place <> ALL (found.scanned)
@@ -367,7 +367,7 @@ BEGIN
     PERFORM tenon.check_most(most);
     SELECT s.ids, s.next INTO ids, next
       FROM tenon.search(tenon.read_filter(filter, act), newest, cursor, most, limit_ms) s;
-    share := coalesce((SELECT least(next::double precision / q.last_value, 1) FROM tenon.task_id_seq q), 1);
+    share := coalesce(least(next::double precision / pg_sequence_last_value(pg_get_serial_sequence('tenon.task', 'id')), 1), 1);
     share := CASE WHEN newest AND next IS NOT NULL THEN 1 - share ELSE share END;
 END $$;
 

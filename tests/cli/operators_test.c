@@ -222,6 +222,33 @@ static void test_an_act_at_a_rate(void **state)
     FAILS(fx, 2, "--rate \"0/s\" is not allowed", "retry", "1", "--rate", "0/s");
 }
 
+/* A list goes on until its page is full or everything was read: here each answer has one piece. */
+static void test_a_list_goes_on(void **state)
+{
+    struct fixture *fx = *state;
+    (void)enqueue(fx, "rare", "");
+    test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('1'::jsonb, '{3000}'))");
+    (void)enqueue(fx, "rare", "");
+    test_sql(fx, "ALTER FUNCTION tenon.find RENAME TO find_all;"
+                 "CREATE FUNCTION tenon.find(filter jsonb, act text, after bigint, most integer,"
+                 " limit_ms integer, oldest boolean, OUT ids bigint[], OUT next bigint,"
+                 " OUT share double precision) LANGUAGE sql AS $$"
+                 " SELECT * FROM tenon.find_all(filter, act, after, most, 0, oldest) $$");
+    json_t *o = parse(TENON_RUN(fx, 0, "list", "--json", "--kind", "rare"));
+    const json_t *tasks = json_object_get(o, "tasks");
+    assert_int_equal(json_array_size(tasks), 2);
+    assert_int_equal(number(json_array_get(tasks, 0), "id"), 3002);
+    assert_int_equal(number(json_array_get(tasks, 1), "id"), 1);
+    assert_true(json_is_null(json_object_get(o, "next")));
+    json_decref(o);
+    o = parse(TENON_RUN(fx, 0, "list", "--json", "--kind", "rare", "--oldest", "--limit", "1"));
+    tasks = json_object_get(o, "tasks");
+    assert_int_equal(number(json_array_get(tasks, 0), "id"), 1);
+    assert_false(json_is_null(json_object_get(o, "next")));
+    json_decref(o);
+    SAYS(fx, "no task fits", "list", "--kind", "none");
+}
+
 /* What was found beforehand is not what there is to do, where the search has found too many for its
  * time: as here, where it gives up after five.
  * */
@@ -548,6 +575,7 @@ int main(void)
         WITH_DATABASE(test_acts_are_shown_first),
         WITH_DATABASE(test_acts_by_id),
         WITH_DATABASE(test_an_act_at_a_rate),
+        WITH_DATABASE(test_a_list_goes_on),
         WITH_DATABASE(test_an_act_on_at_least_so_many),
         WITH_DATABASE(test_an_act_that_is_killed),
         WITH_SERVERS(test_what_is_retried_runs),

@@ -128,8 +128,8 @@ static void test_pages_by_flow_and_key(void **state)
                  " '{t:1}')");
     test_sql(fx, "ANALYZE tenon.task, tenon.flow_task, tenon.limit_task");
     for (size_t i = 0; i < sizeof filters_of / sizeof *filters_of; i++) {
-        assert_true(cost_of(fx, &sql_list, (const char *const[]){filters_of[i], NULL, "50"}, 3) <
-                    6000);
+        assert_true(cost_of(fx, &sql_list,
+                            (const char *const[]){filters_of[i], NULL, "50", "false"}, 4) < 6000);
         test_sql(fx, "CREATE TABLE public.seen (id bigint PRIMARY KEY)");
         for (int64_t n = 1; n > 0;) {
             n = test_sql_int(fx,
@@ -155,9 +155,10 @@ static void test_lists_read_few_rows(void **state)
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'))");
     die(fx, place(fx, 'x', "b", ""));
     test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.history");
-    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50"}, 3) < 2000);
-    assert_true(
-        cost_of(fx, &sql_list, (const char *const[]){"{\"state\": \"dead\"}", NULL, "50"}, 3) < 20);
+    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50", "false"}, 4) < 2000);
+    assert_true(cost_of(fx, &sql_list,
+                        (const char *const[]){"{\"state\": \"dead\"}", NULL, "50", "false"},
+                        4) < 20);
     assert_true(cost_of(fx, &sql_act_preview,
                         (const char *const[]){"{\"kind\": \"b\"}", "retry", "{17,18}", NULL, "500"},
                         5) < 20);
@@ -171,12 +172,112 @@ static void test_lists_read_few_rows(void **state)
     test_sql(fx, "ROLLBACK");
 }
 
+/* A few tasks of each sort, and 100,000 others that are newer. */
+static void place_before_many(struct fixture *fx)
+{
+    struct held c;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.flow('f')");
+    assert_true(held_take(fx, worker, place(fx, 'u', "b", ", flow => 1"), &c));
+    assert_true(held_take(fx, worker, place(fx, 't', "b", ""), &c));
+    free(held_requeue(fx, &c, "failed", "Timeout: slow", "3600000"));
+    (void)place(fx, 's', "a", ", delay => '1 h'");
+    (void)place(fx, 'b', "a", ", flow => 1, depends_on => '{1}'");
+    (void)place(fx, 'q', "a", ", queue => 'billing', unique_key => 'k'");
+    (void)place(fx, 'e', "a", ", start_before => now() + interval '1 h'");
+    test_sql(fx, "UPDATE tenon.task SET start_before = now() WHERE start_before IS NOT NULL");
+    test_sql(fx, "SELECT tenon.cancel(%lld)",
+             (long long)place(fx, 'c', "a", ", unique_key => 'h'"));
+    die(fx, place(fx, 'x', "b", ", unique_key => 'd'"));
+    for (int i = 0; i < 5; i++) {
+        test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'))");
+    }
+    test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.history");
+}
+
+static const struct {
+    const char *filter, *names;
+} by_index[] = {
+    {"{\"state\": \"retrying\"}", "t"},
+    {"{\"state\": \"scheduled\"}", "s"},
+    {"{\"state\": [\"scheduled\", \"retrying\"], \"kind\": \"b\"}", "t"},
+    {"{\"state\": \"blocked\"}", "b"},
+    {"{\"state\": [\"blocked\", \"scheduled\", \"dead\"]}", "bsx"},
+    {"{\"state\": \"cancelled\"}", "c"},
+    {"{\"state\": \"expired\"}", "e"},
+    {"{\"state\": \"dead\", \"kind\": \"b\"}", "x"},
+    {"{\"state\": [\"ready\", \"running\"], \"queue\": \"billing\"}", "q"},
+    {"{\"error\": \"Timeout\"}", "t"},
+    {"{\"error\": [\"Timeout\", \"it\"]}", "tx"},
+    {"{\"unique_key\": \"k\"}", "q"},
+    {"{\"unique_key\": \"h\"}", "c"},
+    {"{\"unique_key\": \"d\", \"kind\": \"b\"}", "x"},
+    {"{\"unique_key\": \"none\"}", ""},
+};
+
+/* What few tasks fit is found by an index, whatever stands before it. */
+static void test_lists_find_by_index(void **state)
+{
+    struct fixture *fx = *state;
+    place_before_many(fx);
+    for (size_t i = 0; i < sizeof by_index / sizeof *by_index; i++) {
+        const char *filter = by_index[i].filter;
+        char *got = names(fx, filter);
+        int64_t rows = cost_of(fx, &sql_list, (const char *const[]){filter, NULL, "50", "false"},
+                               4);
+        if (strcmp(got, by_index[i].names) != 0 || rows > 100) {
+            fail_msg("%s finds \"%s\" and not \"%s\", reading %lld rows", filter, got,
+                     by_index[i].names, (long long)rows);
+        }
+        free(got);
+    }
+}
+
+/* One answer is what a piece of reading finds; with all of them nothing is missing, each has come
+ * further than the one before, and the first of them has the oldest where they are asked for. */
+static void test_a_search_comes_to_its_end(void **state)
+{
+    static const char *const filters_of[] = {"{\"state\": \"running\"}",
+                                             "{\"kind\": \"b\", \"state\": \"running\"}",
+                                             "{\"payload\": \"$.n == \\\"u\\\"\"}"};
+    struct fixture *fx = *state;
+    place_before_many(fx);
+    for (size_t i = 0; i < sizeof filters_of / sizeof *filters_of; i++) {
+        char next[24] = "NULL";
+        double share = 0;
+        int64_t found = 0, answers = 0;
+        while (*next) {
+            char *answer = test_sql_text(fx,
+                                         "SELECT format('%%s %%s %%s', cardinality(ids), share,"
+                                         " next) FROM tenon.find('%s', NULL, %s, 50, 0)",
+                                         filters_of[i], next);
+            double before = share;
+            long long n;
+            next[0] = '\0';
+            assert_true(sscanf(answer, "%lld %lf %23s", &n, &share, next) >= 2);
+            assert_true(share > before);
+            found += n;
+            answers++;
+            free(answer);
+        }
+        assert_int_equal(found, 1);
+        assert_true(share == 1 && answers > 50);
+        assert_true(test_sql_bool(fx,
+                                  "SELECT ids = '{1}' AND share < 0.1 FROM tenon.find('%s',"
+                                  " limit_ms => 0, oldest => true)",
+                                  filters_of[i]));
+    }
+    assert_true(test_sql_bool(fx, "SELECT array_agg(id) = '{1,2,3}' FROM (SELECT id FROM"
+                                  " tenon.list(most => 3, oldest => true)) l"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DATABASE(test_filters_by_flow_and_key),
-        WITH_DATABASE(test_pages_by_flow_and_key),
-        WITH_DATABASE(test_lists_read_few_rows),
+        WITH_DATABASE(test_filters_by_flow_and_key),   WITH_DATABASE(test_pages_by_flow_and_key),
+        WITH_DATABASE(test_lists_read_few_rows),       WITH_DATABASE(test_lists_find_by_index),
+        WITH_DATABASE(test_a_search_comes_to_its_end),
     };
     return RUN_GROUP(tests);
 }

@@ -420,7 +420,7 @@ static void test_indexes_leave_claims_alone(void **state)
     free(with_id);
     assert_int_equal(
         test_sql_int(fx, "SELECT count(*) FROM pg_index WHERE indrelid = 'tenon.task'::regclass"),
-        5);
+        6);
     /* triggers and foreign keys would cost every claim or end too */
     assert_int_equal(
         test_sql_int(fx, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'tenon.task'::regclass"),

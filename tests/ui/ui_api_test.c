@@ -97,6 +97,10 @@ static void test_tasks_are_found(void **state)
     json_decref(o);
     o = web_get(&w, 200, path);
     (void)list(o, "tasks", 10);
+    assert_true(json_number_value(json_object_get(o, "share")) == 1);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/tasks?limit=1&oldest=true");
+    assert_int_equal(number(json_array_get(list(o, "tasks", 1), 0), "id"), 1);
     json_decref(o);
     json_decref(web_get(&w, 400, "/api/tasks?filter=%7B%22stat%22%3A1%7D"));
     json_decref(web_get(&w, 400, "/api/tasks?filter=%7B"));

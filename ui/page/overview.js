@@ -70,7 +70,7 @@ async function turn(ctx, target, name, paused) {
 }
 
 const tasksOf = (queue, state, n, atLeast) =>
-    (n ? link(`/tasks?${new URLSearchParams({ state, queue })}`, count(n, atLeast)) : '0');
+    (n ? link(`/tasks?${new URLSearchParams(state === 'running' ? { state, queue, oldest: true } : { state, queue })}`, count(n, atLeast)) : '0');
 
 function queues(o, ctx) {
     const cell = (state) => (q) => tasksOf(q.queue, state, q[state], q.at_least);

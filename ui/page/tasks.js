@@ -5,7 +5,6 @@ import { actButton, acts, fits } from './acts.js';
 import { el, link, moment, state, swap, table } from './dom.js';
 
 const PAGE_TASKS = 50;
-const SEARCH_MS = 5000; // one answer has what the database found in 25 ms; so long the page asks on by itself
 const DRAWN_EVERY_MS = 500;
 
 const NAMES = ['state', 'queue', 'kind', 'error', 'payload', 'older_than', 'unique_key', 'flow', 'limit_key'];
@@ -43,6 +42,8 @@ function form(query, ctx) {
     } }, states, field('queue', 'Queue', 'default'), field('kind', 'Kind', 'mail'), field('error', 'Error class', 'TimeoutError'),
     field('payload', 'Payload', 'to = ann@example.org'), field('older_than', 'Older than', '2 hours'), field('unique_key', 'Unique key', ''),
     field('flow', 'Flow', '17'), field('limit_key', 'Key of limits', 'tenant:42'),
+    el('p', {}, el('label', { for: 'f-oldest' }, 'Order'), el('select', { id: 'f-oldest', name: 'oldest' },
+        el('option', { value: '' }, 'the newest first'), el('option', { value: 'true', selected: query.get('oldest') === 'true' }, 'the oldest first'))),
     el('p', {}, el('button', {}, 'Find'), ' ', link('/tasks', 'Clear')));
 }
 
@@ -74,7 +75,7 @@ function columns(ticked, redraw, ctx) {
 }
 
 export function tasks(place, ctx) {
-    const filter = filterOf(ctx.query), ticked = new Set();
+    const filter = filterOf(ctx.query), ticked = new Set(), oldest = ctx.query.get('oldest') === 'true' || null;
     const bar = el('div'), list = el('div'), dialog = document.getElementById('dialog');
     let page = null;
     let turn = 0, busy = false, again = 0; // the search that counts; it goes on; when there may be another
@@ -83,25 +84,29 @@ export function tasks(place, ctx) {
     function pager() {
         const next = new URLSearchParams(ctx.query), full = page.tasks.length === PAGE_TASKS;
         next.set('cursor', page.next);
-        return page.next !== null && el('p', {}, full ? '' : `Searched down to the task ${page.next}. `,
-            link(`/tasks?${next}`, full ? 'Next page' : 'Search on', { 'data-key': 'next' }));
+        return page.next !== null && el('p', {}, full ? link(`/tasks?${next}`, 'Next page', { 'data-key': 'next' })
+            : `Searching: ${Math.floor(100 * page.share)} % of all tasks read so far.`);
     }
     function draw() {
         swap(bar, actBar(acting, filter, ticked));
-        swap(list, table('Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task fits.' : ''), pager());
+        swap(list, table(oldest ? 'Tasks, the oldest first' : 'Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task fits.' : ''), pager());
     }
-    // The first one shows what it has found and how far it is; not at each answer, as what is drawn anew takes no click.
+    const isPart = (found) => found.next !== null && found.tasks.length < PAGE_TASKS;
+    // One answer has what the database found in 25 ms: the search goes on until the page is full or everything was read. While nobody
+    // looks at the page the search stops. The first search shows what it has found and how far it is; not at each answer, as what is drawn
+    // anew takes no click.
     async function search(mine) {
-        const begun = performance.now(), isFirst = page === null;
-        let drawn = 0, found = { tasks: [], next: ctx.query.get('cursor') };
+        const begun = performance.now(), isFirst = page === null || isPart(page);
+        let drawn = 0, found = page !== null && isFirst ? page : { tasks: [], next: ctx.query.get('cursor'), share: 0 };
         for (let asked = 1; ; asked++) {
-            const more = await get('tasks', { filter: JSON.stringify(filter), cursor: found.next, limit: PAGE_TASKS - found.tasks.length });
+            const more = await get('tasks', { filter: JSON.stringify(filter), cursor: found.next, oldest,
+                limit: PAGE_TASKS - found.tasks.length });
             const now = performance.now();
-            found = { tasks: found.tasks.concat(more.tasks), next: more.next };
+            found = { tasks: found.tasks.concat(more.tasks), next: more.next, share: more.share };
             again = asked > 1 ? now + 20 * (now - begun) : 0;
             const seen = mine === turn && place.isConnected && document.visibilityState === 'visible';
-            if (found.next === null || found.tasks.length === PAGE_TASKS || now - begun > SEARCH_MS || !seen) {
-                return found;
+            if (!isPart(found) || !seen) {
+                return isPart(found) && !isFirst ? page : found;
             }
             if (isFirst && !dialog.open && (more.tasks.length > 0 || now - drawn > DRAWN_EVERY_MS)) {
                 drawn = now;
@@ -118,6 +123,7 @@ export function tasks(place, ctx) {
             const found = await search(mine);
             if (mine !== turn) return;
             page = found;
+            if (isPart(page)) again = 0;
         } finally {
             if (mine === turn) busy = false;
         }
