@@ -2,6 +2,7 @@
 import contextlib
 import os
 import tempfile
+import threading
 import time
 from urllib.parse import quote
 
@@ -395,6 +396,55 @@ def limited(b):
     b.add("limited", f"{keys}-keys", "to_plain", figures["tasks_per_s"] / plain["tasks_per_s"], "")
 
 
+def recover(b):
+    """Workers that hold tasks are killed at once, beside a backlog that nobody serves; and limited tasks meanwhile."""
+    n, tasks = b.sizes.doomed, 3 * b.sizes.doomed
+    b.tenon.prepare(b.sizes.waiting, queues=("blocked",))
+    b.servers.sql("SELECT tenon.set_limit('bench', max_running => 1)")
+    with b.tenon.running(), contextlib.ExitStack() as stack:
+        doomed = [stack.enter_context(b.tenon.worker(slots=3, handler="hold=exec sleep 600")) for _ in range(n)]
+        b.tenon.enqueue_sql(tasks, kind="hold", announced=False)
+        b.tenon.wait_until(f"(SELECT count(*) FROM tenon.task WHERE kind = 'hold' AND start_time IS NOT NULL) = {tasks}", 60)
+        stack.enter_context(enqueueing(b, "noop", ", limit_keys => ARRAY['bench']"))
+        time.sleep(20)  # the cleaner's session is old enough to declare somebody dead
+        killed = time.time()
+        for worker in doomed:
+            worker.process.kill()
+            worker.process.wait()
+        b.tenon.wait_until("NOT EXISTS (SELECT FROM tenon.task WHERE kind = 'hold' AND start_time IS NOT NULL)", 300)
+        recovered = time.time()
+        time.sleep(2)
+    before, meanwhile = (started_p50_ms(b, "noop", *span) for span in ((killed - 15, killed), (killed, recovered)))
+    b.add("recover", f"{n}-workers", "seconds", recovered - killed, "s")
+    b.add("recover", f"{n}-workers", "limited_p50_to_before", meanwhile / before, "")
+
+
+@contextlib.contextmanager
+def enqueueing(b, kind, arguments):
+    """20 tasks a second."""
+    over = threading.Event()
+
+    def enqueue():
+        with contextlib.closing(b.servers.connect()) as conn, conn.cursor() as cursor:
+            while not over.wait(0.05):
+                cursor.execute(f"SELECT tenon.enqueue(%s, '{{}}'::jsonb{arguments})", (kind,))
+
+    thread = threading.Thread(target=enqueue)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def started_p50_ms(b, kind, begin, end):
+    return float(b.servers.value(
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM start_time - created_at))"
+        " FROM tenon.history WHERE kind = %s AND created_at >= to_timestamp(%s) AND created_at < to_timestamp(%s)",
+        kind, begin, end))
+
+
 def producers(b):
     """Transactions with one enqueue each, by SQL alone, of plain tasks and of tasks with a limit; a cleaner and no worker."""
     for clients in b.sizes.clients:
@@ -440,4 +490,4 @@ def flows_chain(b):
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
        "scale": scale, "fleet": fleet, "flows": flows, "limited": limited, "producers": producers,
-       "footprint": footprint}
+       "recover": recover, "footprint": footprint}

@@ -99,7 +99,7 @@ static void test_setup(void **state)
 /* --- cleaner --------------------------------------------------------------------------------- */
 
 /* Of these die the third, by its third crash, which it has alone, and the late one, by its
- * only deadline. */
+ * only deadline, which its worker has missed. */
 static void make_work(struct fixture *fx)
 {
     partition_begun(fx, "history", "9 days");
@@ -107,14 +107,20 @@ static void make_work(struct fixture *fx)
                  "TRUNCATE tenon.task, tenon.suspect, tenon.worker, tenon.dead, tenon.schedule;"
                  "INSERT INTO tenon.worker (id, host, pid, slots, queues, kinds, state, ended_at)"
                  " VALUES ('11111111-1111-1111-1111-111111111111', 'h', 1, 1, '{default}', '{a}',"
-                 " 'dead', now());"
+                 " 'dead', now()),"
+                 " ('22222222-2222-2222-2222-222222222222', 'h', 2, 1, '{default}', '{a}',"
+                 " 'alive', NULL);"
+                 "SELECT pg_advisory_unlock_all();"
+                 "SELECT pg_advisory_lock(lock_key) FROM tenon.worker WHERE state = 'alive';"
                  "SELECT tenon.enqueue(k, max_attempts => 1)"
                  " FROM unnest('{orphan,orphan,orphan,third,late,ready}'::text[]) k;"
                  "SELECT tenon.enqueue('due', delay => '1 ms') FROM generate_series(1, 2);"
                  "UPDATE tenon.task SET claims = 1,"
                  " start_time = now() - CASE kind WHEN 'late' THEN interval '1 day' ELSE '0' END,"
                  " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
-                 " claim_key = id, worker_id = '11111111-1111-1111-1111-111111111111'"
+                 " claim_key = id, worker_id = CASE kind WHEN 'late' THEN"
+                 " '22222222-2222-2222-2222-222222222222'::uuid ELSE"
+                 " '11111111-1111-1111-1111-111111111111' END"
                  " WHERE kind IN ('orphan', 'third', 'late');"
                  "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), 1"
                  " FROM tenon.task t WHERE kind = 'third';"

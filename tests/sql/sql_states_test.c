@@ -296,6 +296,7 @@ static const struct doing doings[] = {
     {"claim_alone.sql", "claim_alone", NULL, TASK_RUNNING, .run = do_claim_alone},
     {"recover.sql, dead", "crash", NULL, TASK_READY, .run = do_recover},
     {"recover.sql, dead, the third", "crash", NULL, TASK_DEAD, .run = do_recover, .crashes = 2},
+    {"recover.sql, dead and late", "crash", LATE, TASK_READY, .run = do_recover},
     {"recover.sql, left", "crash", NULL, TASK_READY, .run = do_orphans},
     {"timed_out", "time_out", NULL, TASK_RETRYING, REQUEUE("timed_out", NULL)},
     {"timed_out, the last", "time_out", "failures = max_attempts - 1", TASK_DEAD,
