@@ -439,10 +439,11 @@ def enqueueing(b, kind, arguments):
 
 
 def started_p50_ms(b, kind, begin, end):
-    return float(b.servers.value(
-        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM start_time - created_at))"
+    """As long as the span itself, if none of its tasks has run."""
+    return b.servers.value(
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM start_time - created_at))::float"
         " FROM tenon.history WHERE kind = %s AND created_at >= to_timestamp(%s) AND created_at < to_timestamp(%s)",
-        kind, begin, end))
+        kind, begin, end) or 1000 * (end - begin)
 
 
 def producers(b):

@@ -1,7 +1,6 @@
 -- A piece of the pass over the table: requeue its started tasks whose worker is gone, and those that ran past their deadline and
 -- whose worker did not end them. It reads blocks, because no index has what changes with a claim: claims stay cheap.
 -- Tasks that somebody else has locked are left for the next pass; of large ones those that have 8 MB together are taken.
--- scans
 --   $1 tid  from here    $2 tid  up to here    $3 interval  grace    $4 integer  how many
 --   ret  first a row without an id: `blocks` of the table, and whether the piece may hold `more` of them. Then a row for each task
 --        that was requeued; from trace on, for its span
