@@ -151,15 +151,15 @@ static void test_on_dead(void **state)
                      2);
 }
 
-/* The two programs in Python of README.md: one enqueues, the other handles. */
-static void test_quick_start_of_the_readme(void **state)
+/* The two programs in Python of docs/start.md: one enqueues, the other handles. */
+static void test_quick_start(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "CREATE TABLE public.users (mail text PRIMARY KEY)");
     free(shell(fx, 0,
                "awk -v dir=\"$(dirname \"$MAILDIR\")\" '"
                "/^```python$/ { n++; f = 1; next } /^```$/ { f = 0 }"
-               " f { print > (dir \"/quick\" n \".py\") }' \"$EXAMPLES/../README.md\""));
+               " f { print > (dir \"/quick\" n \".py\") }' \"$EXAMPLES/../docs/start.md\""));
     free(shell(fx, 0, "/usr/bin/python3 \"$(dirname \"$MAILDIR\")/quick1.py\" ann@example.org"));
     assert_int_equal(tasks(fx), 1);
     free(
@@ -210,8 +210,8 @@ static void test_pool_handler_in_python(void **state)
 /* What JSON libraries cannot read, and a task that is as others are. */
 static const char odd_tasks[] =
     "dir=$(dirname \"$MAILDIR\"); cd \"$dir\"; mkdir -p mail/tmp mail/new mail/cur\n" //
-    BLOCK("README.md", "python", 2, "import sys", "readme.py")                        //
-    BLOCK("README.md", "js", 2, "// of the README", "readme.js")                      //
+    BLOCK("docs/start.md", "python", 2, "import sys", "start.py")                     //
+    BLOCK("docs/start.md", "js", 2, "// of docs/start.md", "start.js")                //
     BLOCK("docs/handlers.md", "python", 1, "def handle(payload): return payload", "page.py") BLOCK(
         "docs/handlers.md", "python", 2,
         "import json, sys\n"
@@ -237,8 +237,8 @@ static void answers_each(struct fixture *fx, const char *handler)
     free(out);
 }
 
-/* The handlers of README.md and docs/handlers.md with results that are odd: a child that dies of
- * one would take its neighbours along. U+2028 is no end of a line. */
+/* The handlers of docs/start.md and docs/handlers.md with results that are odd: a child that dies
+ * of one would take its neighbours along. U+2028 is no end of a line. */
 static void test_results_that_are_odd(void **state)
 {
     static const char results[] =
@@ -246,12 +246,12 @@ static void test_results_that_are_odd(void **state)
         " \"plain\": 1}[payload[\"to\"]]'\n"
         "js='{ nan: NaN, big: 10n ** 400n, half: \"\\\\ud83d\", none: undefined,"
         " plain: 1 }[payload.to]'\n"
-        "sed -i \"s/return {\\\"sent\\\": True}/return $py/\" readme.py\n"
+        "sed -i \"s/return {\\\"sent\\\": True}/return $py/\" start.py\n"
         "sed -i \"s/return payload/return $py/\" page.py\n"
-        "sed -i \"s/return { sent: true }/return $js/\" readme.js\n"
+        "sed -i \"s/return { sent: true }/return $js/\" start.js\n"
         "AMQP_URL=none $BUILT/../tenon worker --until-empty --slots 3"
-        " --handler 'py=pool:exec python3 readme.py' --handler 'page=pool:exec python3 page.py'"
-        " --handler 'js=pool:exec node readme.js'";
+        " --handler 'py=pool:exec python3 start.py' --handler 'page=pool:exec python3 page.py'"
+        " --handler 'js=pool:exec node start.js'";
     struct fixture *fx = *state;
     char command[5000];
     test_sql(
@@ -294,7 +294,7 @@ static void test_payloads_that_libraries_cannot_read(void **state)
         "WEBHOOK_URL=http://127.0.0.1:1/ $EXAMPLES/on_dead/chat.py",
         "$EXAMPLES/signup/mailer.py mail journal",
         "$BUILT/signup/mailer mail journal",
-        "python3 readme.py",
+        "python3 start.py",
         "python3 page.py",
         "{ echo '{\"tasks\":4}'; cat; } | python3 page2.py",
     };
@@ -303,7 +303,7 @@ static void test_payloads_that_libraries_cannot_read(void **state)
     }
 }
 
-static void test_node_handler_of_the_readme(void **state)
+static void test_node_handler_of_the_page(void **state)
 {
     char *there = shell(*state, 0, "command -v node || true");
     bool skips = *there == '\0';
@@ -312,7 +312,7 @@ static void test_node_handler_of_the_readme(void **state)
         print_message("skipped: node is not there\n");
         skip();
     }
-    answers_each(*state, "node readme.js");
+    answers_each(*state, "node start.js");
 }
 
 static void test_pool_handler_in_c(void **state)
@@ -428,12 +428,12 @@ int main(void)
         WITH_DATABASE(test_psql),
         WITH_DATABASE(test_dead_tasks_again),
         WITH_DATABASE(test_on_dead),
-        WITH_DATABASE(test_quick_start_of_the_readme),
+        WITH_DATABASE(test_quick_start),
         WITH_DATABASE(test_exec_handler),
         WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_payloads_that_libraries_cannot_read),
         WITH_DATABASE(test_results_that_are_odd),
-        WITH_DATABASE(test_node_handler_of_the_readme),
+        WITH_DATABASE(test_node_handler_of_the_page),
         WITH_DATABASE(test_pool_handler_in_c),
         WITH_DATABASE(test_bulk_mail),
         WITH_DATABASE(test_bulk_mail_that_fails),

@@ -1,8 +1,9 @@
 /* label: e2e */
 /* timeout: 300 */
 /* only: all */
-/* The blocks of README.md are run as a reader would, or say why not. A PostgreSQL of its own, as
- * they make roles. (Those of the clients' READMEs: clients_python_test, clients_node_test.) */
+/* The blocks of README.md and docs/start.md are run as a reader would, or say why not. A PostgreSQL
+ * of its own, as they make roles. (Those of the clients' READMEs: clients_python_test,
+ * clients_node_test.) */
 #include "tests/support/process.h"
 #include "tests/support/servers.h"
 

@@ -1,4 +1,4 @@
-"""Runs the blocks of README.md as a reader would, one after the other: for snippets_test.
+"""Runs the blocks of README.md and docs/start.md as a reader would, one after the other: for snippets_test.
 
 Usage: snippets.py REPOSITORY PROGRAMS, in an empty folder, with DATABASE_URL and AMQP_URL in the environment. In that
 folder the scripts that make and start things are stand-ins, as a test has done both already. A block is run by its
@@ -19,7 +19,7 @@ from pathlib import Path
 
 REPOSITORY, PROGRAMS = Path(sys.argv[1]), Path(sys.argv[2])
 HERE = Path.cwd()
-PAGE = (REPOSITORY / "README.md").read_text()
+PAGE = "\n".join((REPOSITORY / name).read_text() for name in ("README.md", "docs/start.md"))
 LIMIT_S = 60
 PACKAGES_LIMIT_S = 200  # npm, when it runs for the first time
 BLOCK = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -59,6 +59,7 @@ def signed_up(mail, n=1):
 
 # After a block, or while its commands stay, this becomes true.
 THEN = {
+    "cat >> sent.txt": done('{"to": "you@example.org"}', "{}"),
     "BEGIN;\nINSERT": signed_up("ann@example.org"),
     "import psycopg2": signed_up("bob@example.org"),
     "require('pg')": signed_up("eve@example.org"),
@@ -71,7 +72,7 @@ THEN = {
     "DROP SCHEMA": "SELECT to_regnamespace('tenon') IS NULL",
 }
 # And so these files have exactly this.
-WRITTEN = {"cat >> mails": ("mails", '{"to": "cat"}')}
+WRITTEN = {"cat >> sent.txt": ("sent.txt", '{"to": "you@example.org"}'), "cat >> mails": ("mails", '{"to": "cat"}')}
 STOP = "DROP SCHEMA"  # before it the page says to stop all
 READY = {"worker": ["event=worker_ready"], "cleaner": ["event=cleaner_started"],
          "dev": ["event=worker_ready", "event=cleaner_started"]}  # fmt: skip
@@ -97,7 +98,7 @@ PQfinish(conn);
 
 
 def fail(block, why):
-    sys.exit(f"README.md: {why}: in\n{block}")
+    sys.exit(f"{why}: in\n{block}")
 
 
 def marked(table, text):
@@ -256,13 +257,13 @@ def judge(reader, text):
 
 def check(blocks):
     if PAGE.count("\n```") != 2 * len(blocks):
-        sys.exit("README.md: a block that is not closed, or indented")
-    for _, language, text in blocks:
-        if language not in LANGUAGES:
+        sys.exit("a block that is not closed, or indented")
+    for why, language, text in blocks:
+        if not why and language not in LANGUAGES:
             fail(text, "a block without a language; one that is not to run says why: <!-- not run: ... -->")
     for mark in {**FILES, **FIRST, **THEN, **WRITTEN, STOP: 0}:
         if not any(mark in text for why, _, text in blocks if not why):
-            sys.exit(f"README.md: no block that is run has {mark}")
+            sys.exit(f"no block that is run has {mark}")
 
 
 def main():
@@ -282,10 +283,10 @@ def main():
             command.kill()
     parts = ", ".join(f"{n} {language}" for language, n in ran.items())
     n = sum(ran.values())
-    print(f"ran: README.md: {n} blocks ({parts}), {reader.stayed} commands that stay; not run: {len(blocks) - n}")
+    print(f"ran: {n} blocks ({parts}), {reader.stayed} commands that stay; not run: {len(blocks) - n}")
     for why, _, text in blocks:
         if why:
-            print(f"not run: README.md: the block with {text.splitlines()[0].split('  ')[0]}: {why}")
+            print(f"not run: the block with {text.splitlines()[0].split('  ')[0]}: {why}")
 
 
 main()
