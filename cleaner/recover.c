@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 32 };
+enum {
+    NUMBER_BYTES = 32,
+    PIECE_TRIES = 3, /* of a piece that cannot be read */
+};
 
 /* The columns of recover.sql. */
 enum {
@@ -75,6 +78,7 @@ static void take_rows(struct cleaner *c, const struct rows *rows, const struct t
     if (rows_count(rows) > 1) {
         POINT(tasks_recovered);
         chores_hurry(c, CHORE_DUE, turn->now_ms);
+        chores_hurry(c, CHORE_SETTLE, turn->now_ms); /* its own session notifies nobody */
     }
     for (size_t i = 1; i < rows_count(rows); i++) {
         take_row(c, rows, i);
@@ -90,6 +94,16 @@ static void take_fewer(struct cleaner *c, struct fault *f)
         log_event(LOG_WARNING, LOG_EVENT("batch_smaller"), LOG_NUM("rows", c->recover_rows),
                   LOG_TEXT("error", f->text));
         f->code = FAULT_AGAIN;
+    }
+}
+
+/* A piece that fails again and again, because of a broken page for instance, does not hold up the
+ * others. */
+static void skip_broken(struct cleaner *c, const struct fault *f)
+{
+    bool passing = f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
+    if (!passing && c->chores[CHORE_RECOVER].failures >= PIECE_TRIES - 1) {
+        pass_skip(&c->pass);
     }
 }
 
@@ -140,6 +154,7 @@ bool recover_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     if (!read_piece(c, &rows, f)) {
         take_fewer(c, f);
+        skip_broken(c, f);
         return false;
     }
     bool more = rows_bool(rows, 0, COLUMN_MORE);

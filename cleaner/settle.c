@@ -14,7 +14,7 @@ enum {
 };
 
 /* The columns of settle.sql; of settle_freed.sql, after id, queue and kind. */
-enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW, FIRST_NOTE, LAST_NOTE, XMIN, XMAX };
+enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW, FIRST_NOTE, LAST_NOTE, XMIN, NEXT_XID };
 enum { DUE = 3 };
 
 void settle_call(struct cleaner *c, int64_t now_ms)
@@ -75,18 +75,20 @@ static bool wake_freed(struct cleaner *c, const struct rows *settled, int64_t no
 static bool settle(struct cleaner *c, int64_t few, int64_t now_ms, struct rows **ret,
                    struct fault *f)
 {
-    char few_text[24], from[24];
-    const char *const params[] = {CLEANER_BATCH_ROWS, few_text, from};
+    int64_t from = settled_from(&c->settled, now_ms);
+    char few_text[24], from_text[24];
+    const char *const params[] = {CLEANER_BATCH_ROWS, few_text, from_text};
     (void)snprintf(few_text, sizeof few_text, "%lld", (long long)few);
-    (void)snprintf(from, sizeof from, "%lld", (long long)settled_from(&c->settled, now_ms));
+    (void)snprintf(from_text, sizeof from_text, "%lld", (long long)from);
     if (!db_exec(c->hot, &sql_settle, params, 3, ret, f)) {
         return false;
     }
-    const struct settled_answer answer = {.first = rows_int(*ret, 0, FIRST_NOTE),
+    const struct settled_answer answer = {.from = from,
+                                          .first = rows_int(*ret, 0, FIRST_NOTE),
                                           .last = rows_int(*ret, 0, LAST_NOTE),
                                           .xmin = rows_int(*ret, 0, XMIN),
-                                          .xmax = rows_int(*ret, 0, XMAX)};
-    settled_answered(&c->settled, &answer);
+                                          .next = rows_int(*ret, 0, NEXT_XID)};
+    settled_answered(&c->settled, &answer, now_ms);
     return true;
 }
 

@@ -82,7 +82,7 @@ CREATE OR REPLACE FUNCTION tenon.note_waiting() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     IF EXISTS (SELECT FROM tenon.signal s WHERE s.name = NEW.signal) THEN
-        PERFORM tenon.call_settler();
+        PERFORM pg_notify('tenon', 'settle');
     END IF;
     RETURN NULL;
 END $$;

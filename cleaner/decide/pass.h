@@ -21,6 +21,9 @@ struct pass {
 /* All blocks are to be read from now on. */
 void pass_want(struct pass *p);
 
+/* The piece cannot be read: the next one is due. */
+void pass_skip(struct pass *p);
+
 /* A piece was read, of a table of `blocks`. */
 void pass_read(struct pass *p, int64_t blocks);
 

@@ -2,10 +2,11 @@
  * sql/tables.sql), so that no statement reads the notes that were deleted below it.
  *
  * An id is handed out before its row is committed, so a lower one may appear later. A mark is the
- * last id handed out at some moment; from the next statement on, all transactions that may still
- * commit a note up to it are below that statement's xmax, as each had its number before it took
- * the id. When none of them is in progress any more, the mark is reached, but for notes that are
- * left. Once in SETTLED_ALL_MS everything is read all the same. */
+ * last id handed out at some moment. At the next statement all transactions that may still commit
+ * a note up to the mark have begun: they are below the next one to begin. When none of those is in
+ * progress any more, the mark is reached, except for notes that are left. (A transaction whose
+ * first write is a note takes the id just before it begins. For that, and in case of a fault here,
+ * everything is read once in SETTLED_ALL_MS all the same.) */
 #ifndef TENON_CLEANER_DECIDE_SETTLED_H
 #define TENON_CLEANER_DECIDE_SETTLED_H
 
@@ -15,10 +16,11 @@ enum { SETTLED_ALL_MS = 60000 };
 
 /* What a settle saw. */
 struct settled_answer {
+    int64_t from;  /* it read notes above this id */
     int64_t first; /* the first note that it left; 0 = none */
     int64_t last;  /* the last id handed out */
     int64_t xmin;  /* transactions below had ended when it began */
-    int64_t xmax;  /* those from here on had not begun */
+    int64_t next;  /* the next transaction to begin */
 };
 
 struct settled {
@@ -29,9 +31,9 @@ struct settled {
 };
 
 /* From where to read now: notes above this id. */
-int64_t settled_from(struct settled *s, int64_t now_ms);
+int64_t settled_from(const struct settled *s, int64_t now_ms);
 
 /* A settle ended well. */
-void settled_answered(struct settled *s, const struct settled_answer *answer);
+void settled_answered(struct settled *s, const struct settled_answer *answer, int64_t now_ms);
 
 #endif

@@ -53,7 +53,9 @@ SELECT * FROM (
     SELECT 'error', 'partitions', format('tenon.%s has no partition: what ends cannot be kept', p.parent),
            'let a cleaner or a worker run: it makes one; or SELECT tenon.make_partitions()'
       FROM unnest('{history,attempt}'::text[]) AS p (parent)
-     WHERE to_regclass(format('tenon.%s_%s', p.parent, (SELECT max(t.part) FROM tenon.partition t WHERE t.parent = p.parent))) IS NULL
+     WHERE NOT EXISTS (SELECT FROM pg_inherits i  -- a partition that was detached does not count
+                        WHERE i.inhparent = to_regclass('tenon.' || p.parent)
+                          AND i.inhrelid = to_regclass(format('tenon.%s_%s', p.parent, (SELECT max(t.part) FROM tenon.partition t WHERE t.parent = p.parent))))
     UNION ALL
     SELECT 'warning', 'partitions', format('tenon.%s has %s partitions: old ones cannot be dropped while a session reads them', p.parent, x.n),
            'end the sessions that hold locks on it (pg_locks), or let a cleaner run'

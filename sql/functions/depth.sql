@@ -95,7 +95,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     ), died AS MATERIALIZED (
         SELECT d.queue, d.kind, count(*) AS n FROM (SELECT queue, kind FROM tenon.dead ORDER BY dead_at DESC LIMIT $1) d GROUP BY d.queue, d.kind
     ), all_died AS MATERIALIZED (  -- bounded: there may be more
-        SELECT coalesce(sum(n), 0) >= $1 AS bounded, coalesce(sum(n), 0) >= $1 AND EXISTS (SELECT FROM last) AS counted FROM died
+        SELECT coalesce(sum(n), 0) >= $1 AS bounded, coalesce(sum(n), 0) >= $1 AND EXISTS (SELECT FROM last)
+               AND (SELECT coalesce(sum(d.dead), 0) FROM tenon.depth d) >= coalesce(sum(n), 0) AS counted FROM died
     ), shown AS MATERIALIZED (
         SELECT n.queue FROM tenon.queue_names($2) AS n (queue)
         UNION (SELECT queue FROM died GROUP BY queue LIMIT $2)

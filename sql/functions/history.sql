@@ -55,7 +55,7 @@ DECLARE
     seen    record;
 BEGIN
     FOR pass IN 1 .. 2 LOOP
-        SELECT coalesce(x.last, max(p.part), 1) AS current, coalesce(bool_or(p.part = x.last), false) AS is_there,
+        SELECT coalesce(x.last, max(p.part), 1) AS current, coalesce(bool_or(p.part = x.last AND p.begun_at IS NOT NULL), false) AS is_begun,
                coalesce(bool_or(p.part = x.last + 1), false) AS has_next,
                coalesce(bool_or(p.part = x.last AND p.n > 0 AND (p.n >= rows_max OR p.begun_at < clock_timestamp() - age)), false)
                AND count(*) < partitions_max AS is_full
@@ -63,7 +63,7 @@ BEGIN
           FROM (SELECT pg_sequence_last_value(format('tenon.%I', parent || '_part')::regclass) AS last) x
           LEFT JOIN tenon.partitions() p ON p.parent = parent
          GROUP BY x.last;
-        IF seen.is_there AND seen.has_next AND NOT seen.is_full THEN
+        IF seen.is_begun AND seen.has_next AND NOT seen.is_full THEN
             RETURN 0;
         ELSIF pass = 1 THEN  -- two makers at once; ATTACH takes the lock anyway
             EXECUTE format('LOCK TABLE tenon.%I IN SHARE UPDATE EXCLUSIVE MODE', parent);
@@ -74,7 +74,7 @@ BEGIN
         PERFORM tenon.make_partition(parent, current);
         made := 1;
     END IF;
-    IF NOT seen.is_there THEN
+    IF NOT seen.is_begun THEN  -- it is new; or the transaction that began it was rolled back, and only the sequence went on
         PERFORM tenon.begin_partition(parent, current);
     ELSIF seen.is_full AND seen.has_next THEN
         current := current + 1;

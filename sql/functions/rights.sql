@@ -45,7 +45,7 @@ VALUES
     ('cleaner', 'SELECT', 'table', '{waiting}', '{until}'),
     ('cleaner', 'SELECT', 'table', '{suspect}', '{alone,claims}'),
     ('cleaner', 'SELECT', 'table', '{schedule}', '{due_at}'),
-    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_unsettled,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
+    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_notes,has_unsettled,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
     ('cleaner', 'EXECUTE', 'function', '{queue_names,depth_fresh,queue_depth,count_depth,oldest_transaction_ms}', NULL),
     ('cleaner', 'SELECT', 'table', '{depth,depth_count}', NULL),

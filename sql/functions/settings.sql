@@ -60,7 +60,7 @@ LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_e
 CREATE OR REPLACE FUNCTION tenon.is_operator() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
 
--- Tells the leading cleaner that there is something to settle after this commit. By NOTIFY only while it sleeps, when it holds the advisory
+-- Tells the leading cleaner that this transaction leaves a note (tenon.has_notes). By NOTIFY only while it sleeps, when it holds the advisory
 -- lock sleeper_key, as commits that NOTIFY wait for each other; awake, it looks by itself (cleaner/fresh.sql). The shared lock, which
 -- is taken then, keeps it awake until the commit.
 CREATE OR REPLACE FUNCTION tenon.call_settler() RETURNS void

@@ -151,6 +151,15 @@ BEGIN
                  (SELECT e.id FROM tenon.limit_event e WHERE e.id > settled ORDER BY e.id LIMIT 1));
 END $$;
 
+-- Did an end or an enqueue leave something to settle? What the awake leader asks with each read of fresh rows: notes that a settle left
+-- for itself do not count, and whoever leaves anything else notifies.
+CREATE OR REPLACE FUNCTION tenon.has_notes(settled bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM tenon.limit_event e WHERE e.id > settled) OR EXISTS (SELECT FROM tenon.again_note o WHERE o.id > settled)
+        OR EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > settled AND o.act IS NULL);
+END $$;
+
 -- Is there something to settle, besides what becomes due with the time? What is locked, or set aside, counts too.
 CREATE OR REPLACE FUNCTION tenon.has_unsettled(settled bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$

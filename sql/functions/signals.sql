@@ -21,9 +21,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF notify IS NOT FALSE THEN
-        PERFORM tenon.call_settler();
-    END IF;
+    PERFORM pg_notify('tenon', 'settle') WHERE notify IS NOT FALSE;
     RETURN true;
 END $$;
 

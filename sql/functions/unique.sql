@@ -117,7 +117,7 @@ BEGIN
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
     IF notify AND NOT waits THEN  -- else the settler is notified already, or when the holder ends, or polls within a second
-        PERFORM tenon.call_settler();
+        PERFORM pg_notify('tenon', 'settle');
     END IF;
     RETURN held;
 END $$;

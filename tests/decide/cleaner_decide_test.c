@@ -426,9 +426,9 @@ static void test_a_throttle(void **state)
 
 /* --- settled ---------------------------------------------------------------------------------- */
 
-static void answer(struct settled *s, int64_t first, int64_t last, int64_t xmin, int64_t xmax)
+static void answer(struct settled *s, int64_t first, int64_t last, int64_t xmin, int64_t next)
 {
-    settled_answered(s, &(struct settled_answer){first, last, xmin, xmax});
+    settled_answered(s, &(struct settled_answer){s->id, first, last, xmin, next}, 1);
 }
 
 /* A mark counts when all transactions have ended that had begun when it was set. */
@@ -466,7 +466,9 @@ static void test_settled_reads_everything_now_and_then(void **state)
     struct settled s = {.id = 10, .all_ms = 0};
     assert_int_equal(settled_from(&s, SETTLED_ALL_MS - 1), 10);
     assert_int_equal(settled_from(&s, SETTLED_ALL_MS), 0);
-    assert_int_equal(settled_from(&s, SETTLED_ALL_MS + 1), 10);
+    assert_int_equal(settled_from(&s, SETTLED_ALL_MS + 1), 0); /* until it ended well */
+    settled_answered(&s, &(struct settled_answer){.last = 10}, SETTLED_ALL_MS + 1);
+    assert_int_equal(settled_from(&s, SETTLED_ALL_MS + 2), 10);
 }
 
 int main(void)

@@ -60,7 +60,8 @@ static const struct {
      "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
      "starting state)"},
     {"cleaner", "USAGE",
-     "copied count_depth depth_fresh drop_history fold_minutes has_unsettled is_span limits_due_ms "
+     "copied count_depth depth_fresh drop_history fold_minutes has_notes has_unsettled "
+     "is_span limits_due_ms "
      "make_partitions oldest_transaction_ms purge queue_depth "
      "queue_names random_key recover run_schedules settings settle settle_all",
      "DELETE chore_failure depth worker\n"

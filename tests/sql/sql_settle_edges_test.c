@@ -4,10 +4,13 @@
 #include "tests/support/held.h"
 #include "tests/support/stepper.h"
 
+#include "cleaner/decide/settled.h"
 #include "cleaner/statements.h"
+#include "core/base/now.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void settle(struct fixture *fx)
 {
@@ -392,6 +395,44 @@ static void test_a_limit_of_many_keys(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 25);
 }
 
+/* --- notes that are committed late --- */
+
+static int64_t number_at(const PGresult *r, int column)
+{
+    return strtoll(PQgetvalue(r, 0, column), NULL, 10);
+}
+
+/* While a transaction is open that has left a note, nobody takes the note for settled: also when no
+ * transaction has begun after it. */
+static void test_a_note_of_an_open_transaction_is_not_skipped(void **state)
+{
+    struct fixture *fx = *state;
+    struct settled s = {.all_ms = now_ms()};
+    PGconn *open = sql_connect(fx->database_url), *conn = sql_connect(fx->database_url);
+    sql_run(open, "BEGIN; SELECT tenon.enqueue('a', limit_keys => '{t}')");
+    for (int turns = 0; turns < 7; turns++) {
+        if (turns == 6) {
+            sql_run(open, "COMMIT");
+            assert_true(
+                test_sql_bool(fx, "SELECT min(id) > %lld FROM tenon.limit_event", (long long)s.id));
+        }
+        char from[24];
+        (void)snprintf(from, sizeof from, "%lld", (long long)s.id);
+        const char *const params[] = {"500", "0", from};
+        PGresult *r = statement_run(conn, &sql_settle, params, 3);
+        const struct settled_answer answer = {.from = s.id,
+                                              .first = number_at(r, 5),
+                                              .last = number_at(r, 6),
+                                              .xmin = number_at(r, 7),
+                                              .next = number_at(r, 8)};
+        settled_answered(&s, &answer, now_ms());
+        PQclear(r);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
+    PQfinish(open);
+    PQfinish(conn);
+}
+
 /* --- whom it wakes ---------------------------------------------------------------------------- */
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
@@ -472,6 +513,7 @@ int main(void)
         WITH_DATABASE(test_a_take_in_a_deadlock),
         WITH_DATABASE(test_a_limit_that_is_changed_late),
         WITH_DATABASE(test_a_limit_of_many_keys),
+        WITH_DATABASE(test_a_note_of_an_open_transaction_is_not_skipped),
         WITH_DATABASE(test_whom_it_wakes),
     };
     return RUN_GROUP(tests);

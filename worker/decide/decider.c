@@ -253,8 +253,7 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         pauses(d, e);
         break;
     case EVENT_POLL:
-        d->polling.at_once = d->polling.at_once ||
-                             polling_is_picked(&d->polling, e->n, round_jitter(d, INT32_MAX));
+        polling_told(&d->polling, e->n, round_jitter(d, INT32_MAX), now_ms);
         break;
     case EVENT_PEERS:
         d->polling.peers = e->n;

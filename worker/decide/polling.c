@@ -25,10 +25,14 @@ static int64_t told_due(const struct polling *p)
     return p->at_once ? throttle_due(&p->told) : INT64_MAX;
 }
 
-bool polling_is_picked(const struct polling *p, size_t tasks, int64_t random)
+void polling_told(struct polling *p, size_t tasks, int64_t random, int64_t now_ms)
 {
     bool all = tasks == 0 || tasks >= p->peers;
-    return all || (uint64_t)random % p->peers < POLL_PICKED + POLL_PICKED_EACH * tasks;
+    if (all || (uint64_t)random % p->peers < POLL_PICKED + POLL_PICKED_EACH * tasks) {
+        p->at_once = true;
+    } else if (p->next_ms > now_ms + POLL_EVERY_MS) {
+        p->next_ms = now_ms + 1 + random % POLL_EVERY_MS;
+    }
 }
 
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)

@@ -67,9 +67,9 @@ struct polling {
 };
 
 /* Every worker is told of tasks that are ready, and a poll for nothing costs more than that. So of
- * many workers that serve the same chance picks enough for `tasks` tasks, and the others poll when
- * their time comes. Without a number (0) all do. */
-bool polling_is_picked(const struct polling *p, size_t tasks, int64_t random);
+ * many workers that serve the same chance picks enough for `tasks` tasks, which poll at once, and
+ * the others poll within POLL_EVERY_MS. Without a number (0) all poll at once. */
+void polling_told(struct polling *p, size_t tasks, int64_t random, int64_t now_ms);
 
 /* Is a poll due, and which? It goes into the next round; POLL_LOWEST claims one task only. */
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);
