@@ -318,13 +318,16 @@ static void test_each_death_has_one_compensation(void **state)
 {
     enum { DEATHS = BY_CHANCE + WORKER_POINTS * FOR_EACH };
     struct fixture *fx = *state;
-    struct process *cleaners[CLEANER_POINTS], *heir = TENON(fx, "cleaner");
+    static const char *const args[] = {"cleaner", NULL};
+    struct process *cleaners[CLEANER_POINTS], *heir;
     test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told'");
+    /* the first leads, and dies when it has declared somebody dead; the second recovers */
+    cleaners[0] = armed(fx, cleaner_points[0], args);
+    process_await_line(cleaners[0], "event=leader", LIMIT_MS);
+    heir = TENON(fx, "cleaner");
     process_await_line(heir, "event=cleaner_started", LIMIT_MS);
     process_signal(heir, SIGSTOP); /* it must not be faster; its session ages meanwhile */
-    for (int i = 0; i < CLEANER_POINTS; i++) {
-        cleaners[i] = armed(fx, cleaner_points[i], (const char *const[]){"cleaner", NULL});
-    }
+    cleaners[1] = armed(fx, cleaner_points[1], args);
     kill_workers_by_chance(fx);
     kill_workers_at_points(fx);
     for (int i = 0; i < CLEANER_POINTS; i++) {
