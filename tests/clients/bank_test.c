@@ -165,6 +165,15 @@ static struct process *start_worker(struct bank *b)
     return tenon_spawn(b->fx, args, (const char *const[]){url, handler_url, NULL});
 }
 
+/* What the leader's pass does, at once. */
+static void recover_all(struct bank *b, const char *grace)
+{
+    const char *const params[] = {"(0,0)", "(100000,0)", grace, "1000"};
+    PGresult *result = PQexecParams(b->fx->conn, sql_recover.text, 4, NULL, params, NULL, NULL, 0);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+}
+
 /* As a cleaner does that has watched a worker for 15 s; its tasks are requeued. */
 static void declare_dead(struct bank *b, const struct process *worker)
 {
@@ -172,7 +181,7 @@ static void declare_dead(struct bank *b, const struct process *worker)
              "UPDATE tenon.worker SET state = 'dead', ended_at = now()"
              " WHERE pid = %d AND ended_at IS NULL",
              (int)worker->pid);
-    free(TENON_RUN(b->fx, 0, "cleaner", "--once"));
+    recover_all(b, "1 min");
 }
 
 /* --- strikes: each returns whether it hit what lived, and is gone --- */
@@ -339,14 +348,11 @@ static bool stop_its_worker(struct bank *b, struct frozen *z)
 /* Its deadline passes, and the leader requeues it, without the minute of grace that it gives. */
 static void run_past_deadline(struct bank *b, const struct frozen *z)
 {
-    static const char *const params[] = {"(0,0)", "(100000,0)", "0 seconds", "1000"};
     (void)comes_true(b, GIVEN_MS,
                      "SELECT start_time + make_interval(secs => timeout_ms / 1000.0) <"
                      " statement_timestamp() FROM tenon.task WHERE id = %lld AND claims = %lld",
                      z->id, z->claims);
-    PGresult *result = PQexecParams(b->fx->conn, sql_recover.text, 4, NULL, params, NULL, NULL, 0);
-    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
-    PQclear(result);
+    recover_all(b, "0 seconds");
 }
 
 /* The next attempt waits for nothing. */

@@ -1,4 +1,4 @@
-// What Node can do without the package: examples/producer.js, and the snippets of the first README.
+// What Node can do without the package: examples/producer.js, and the snippets of docs/start.md.
 import assert from 'node:assert/strict';
 import { readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,9 +12,9 @@ test('enqueue with SQL, handle with lines', async (t) => {
     const client = await connected(t);
     const dir = await directory(t);
     await client.query('CREATE TABLE IF NOT EXISTS public.users (mail text PRIMARY KEY)');
-    const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+    const page = await readFile(join(ROOT, 'docs/start.md'), 'utf8');
     const snippet = (heading) =>
-        readme.split(`\n### ${heading}\n`)[1].split('```js\n')[1].split('```')[0];
+        page.split(`\n### ${heading}\n`)[1].split('```js\n')[1].split('```')[0];
     await writeFile(join(dir, 'signup.cjs'), snippet('Node'));
     await writeFile(join(dir, 'mailer.cjs'), snippet('A handler in Node'));
 
