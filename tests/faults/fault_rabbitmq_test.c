@@ -135,7 +135,8 @@ static void away(const char *fault, const char *verb, int64_t ms)
     struct broker *b = broker_open(all.fx->amqp_url);
     broker_spy(b, "spy", "default/a");
     broker_close(b);
-    broker_ctl("eval 'mnesia:sync_log().'"); /* or a kill -9 takes the spy's binding with it */
+    /* or a kill -9 takes the spy's binding with it */
+    broker_ctl("eval 'mnesia:sync_log(), mnesia:dump_log().'");
     size_t ups = fleet_lines(&all, "event=broker_up");
     load_await_running(all.fx, 2);
     server_do(verb);
