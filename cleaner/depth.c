@@ -82,7 +82,7 @@ static bool count(struct depth *d, bool *ret_changed, struct fault *f)
     return ok;
 }
 
-/* Meeting a lock now and then is usual, and so is a server that starts anew. */
+/* Locks, and restarts of the server, are usual and not reported at once. */
 static void note_failure(struct depth *d, struct fault *f, int64_t took_ms)
 {
     bool passing = (f->code == FAULT_AGAIN || f->code == FAULT_RETRY) &&

@@ -34,7 +34,7 @@ struct verdict {
 /* A new session: nobody is a suspect. */
 void verdict_start(struct verdict *v, int64_t now_ms);
 
-/* Nobody is a suspect: there were no checks for a while, and the session goes on. */
+/* Forget all suspects: no checks were made for a while, in a session that continues. */
 void verdict_forget(struct verdict *v);
 
 /* A check: each worker that is alive or draining by its row and whose lock is free, and the end;

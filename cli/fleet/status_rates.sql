@@ -1,6 +1,6 @@
--- Counters since the statistics were reset, of which two readings make rates; and how it stands now. Of the queues those
--- that are set up or served come first. What fails stands in the table attempt, if the schema has it. More ready tasks than are
--- counted now are as the leading cleaner counted them, so many seconds ago; where it has not, there are at least so many.
+-- Counters since the statistics were reset (two readings make rates), and the current state. Queues that are set up or served come
+-- first. Failed attempts are counted in tenon.attempt. Where the count of ready tasks meets its bound, the leading cleaner's last
+-- count is used, with its age; without one, the bound is a lower bound.
 --   $1 bigint  how far to count    $2 bigint  how many queues
 WITH range AS MATERIALIZED (
     SELECT s.queue, p AS priority, t.run_at

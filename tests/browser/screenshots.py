@@ -37,7 +37,7 @@ def load(done):
                 break
             payload = json.dumps({"to": f"user{i}@example.org"})
             cursor.execute("SELECT tenon.enqueue('welcome_mail', %s, 'mail'), tenon.enqueue('invoice', '{\"order\": 5}')", (payload,))
-            time.sleep(0.04)
+            done.wait(0.04)
     conn.close()
 
 
