@@ -85,7 +85,7 @@ $$;
 -- Small queues are counted now: in all, up to rows_max rows that are due are read, as many that are not, and as many dead ones, each queue
 -- having an equal share of them; so a backlog of millions is never read here. Where a count ends at this bound, the numbers of
 -- tenon.depth take its place, if they are fresh and not smaller: `counted_at` is then the time of that count. Otherwise the row is a lower bound,
--- and `at_least` is true.
+-- and `at_least` is true. One long statement, so that all its numbers are of one snapshot.
 CREATE OR REPLACE FUNCTION tenon.queue_depth(rows_max bigint, queues_max bigint)
 RETURNS TABLE (queue text, kind text, ready bigint, running bigint, scheduled bigint, retrying bigint, blocked bigint, dead bigint,
                oldest_ready timestamptz, at_least boolean, counted_at timestamptz)

@@ -125,14 +125,15 @@ BEGIN
     END IF;
 END $$;
 
--- Must the leading cleaner be woken, to publish a task, or to settle one that is blocked? Only while it sleeps, and then it holds the advisory lock sleeper_key of tenon.setting.
+-- Must the leading cleaner be woken, to publish a task, or to settle one that is blocked? Only while it sleeps, and then it holds the
+-- advisory lock sleeper_key of tenon.setting.
 -- (A NOTIFY in every commit would serialize all commits.)
 CREATE OR REPLACE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
 LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
 -- Checks a task and enqueues it. It takes base types only: to convert a value of the caller's own type here would run the
 -- caller's code as the schema's owner. `notify`: a transaction that is PREPAREd can neither NOTIFY nor hold the publisher's
--- lock.
+-- lock. One long function, because each call of another one costs every enqueue some microseconds.
 CREATE OR REPLACE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,
@@ -298,6 +299,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 
 An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed. A queue or kind that the role is not allowed (`tenon.producer`) raises 42501.$$;
 
+-- The same for many tasks, in one statement, which is why it is long.
 CREATE OR REPLACE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
     unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,

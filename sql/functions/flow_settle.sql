@@ -52,7 +52,8 @@ END $$;
 -- waits that are over, and of 10,000 parents (from `beyond` on) that are looked at. Those that have more are in `rest`, with the
 -- parents up to which they are done. What waits for nothing more is unblocked, or begins to wait for its limits; what wants
 -- to be is cancelled; as is what is known to be due for it, but was locked by somebody. Returns how many waits are gone;
--- which tasks are unblocked; and those for which the same is due, but that are locked, or too many for now.
+-- which tasks are unblocked; and those for which the same is due, but that are locked, or too many for now. It is long because its
+-- steps pass whole lists of tasks to each other.
 CREATE OR REPLACE FUNCTION tenon.end_waits(tasks bigint[], beyond bigint[], anew bigint[], to_cancel bigint[], most integer,
     OUT n integer, OUT rest bigint[], OUT rest_beyond bigint[], OUT freed bigint[], OUT free bigint[], OUT doomed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -126,7 +126,8 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
--- each row is looked up by its id, whatever the table held when the plan was made.
+-- each row is looked up by its id, whatever the table held when the plan was made. One long statement, because a worker's
+-- transaction is one pipeline, and all of this must see one snapshot.
 CREATE OR REPLACE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], errors text[], delays_ms bigint[],
     classes text[] DEFAULT NULL, signals text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, state text)

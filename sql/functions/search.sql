@@ -267,7 +267,8 @@ END $$;
 -- The ids of up to `most` tasks, from behind the id `cursor` on, the newest or the oldest first. Of places whose tasks an index finds
 -- (tenon.few) it reads those; the others it reads in pieces, by ranges of ids, each from the next id that there is, and stops with the
 -- piece after which `limit_ms` milliseconds have passed (NULL: never). Pieces grow while one takes less than a tenth of that time.
--- `next`: where to go on; NULL: that was all. Planned anew for each call, without the conditions that the filter does not have.
+-- `next`: where to continue; NULL: that was all. Planned again for each call, without the conditions that the filter does not have. It is
+-- long because of the list of these conditions.
 CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, cursor bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
