@@ -1,6 +1,6 @@
 """tenon beside its rivals, beside the machine, and beside itself with other settings: ratios of one run."""
 
-IN_POSTGRESQL = ("graphile-worker", "pg-boss")  # a task is a row of the application's own transaction
+IN_POSTGRESQL = ("river", "graphile-worker", "pg-boss")  # a task is a row of the application's own transaction
 RIVALS = (*IN_POSTGRESQL, "bullmq", "celery")
 BULK = [f"{n}-{settings}" for n in (50000, 200000) for settings in ("recommended", "max")]
 

@@ -3,7 +3,7 @@ import os
 import subprocess
 
 # One colour per system, in the order of the legend; easy to tell apart also without colours seen well.
-COLOURS = {"tenon": "#0b6e4f", "graphile-worker": "#c8553d", "pg-boss": "#e0a458", "bullmq": "#6a7fdb",
+COLOURS = {"tenon": "#0b6e4f", "river": "#2a9d8f", "graphile-worker": "#c8553d", "pg-boss": "#e0a458", "bullmq": "#6a7fdb",
            "celery": "#8d99ae", "limit": "#444444"}
 STYLE = """
 set terminal svg size 760,360 font 'sans-serif,12' background '#ffffff'

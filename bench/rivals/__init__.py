@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import zipfile
 
 from servers import channel
 from workloads import Snapshot
@@ -15,6 +16,9 @@ TOOLS = os.path.abspath(".services/bench/tools")
 NODE = "24.21.0"
 NPM = "12.2.0"
 REGISTRY = "https://registry.npmjs.org"
+GO = "1.26.8"
+GO_PROXY = "https://proxy.golang.org"
+CELERY = "5.7.0"
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 LIMIT_S = 300
 
@@ -45,6 +49,25 @@ def install_node():
                    check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S,
                    env={**os.environ, "PATH": f"{TOOLS}/node/bin:{os.environ['PATH']}"})
     os.replace(f"{TOOLS}/package.json", f"{TOOLS}/package.json.installed")
+
+
+def install_go():
+    """The Go toolchain, which Go's module proxy has as a module."""
+    architecture = {"x64": "amd64"}.get(ARCHITECTURES[os.uname().machine], "arm64")
+    name = f"golang.org/toolchain@v0.0.1-go{GO}.linux-{architecture}"
+    if os.path.exists(f"{TOOLS}/go-{GO}"):
+        return
+    os.makedirs(TOOLS, exist_ok=True)
+    subprocess.run(["curl", "-fsS", "-o", f"{TOOLS}/go.zip", f"{GO_PROXY}/{name.replace('@', '/@v/')}.zip"], check=True,
+                   timeout=LIMIT_S)
+    with zipfile.ZipFile(f"{TOOLS}/go.zip") as file:
+        file.extractall(f"{TOOLS}/go.part")
+    os.unlink(f"{TOOLS}/go.zip")
+    root = f"{TOOLS}/go.part/{name}"
+    for folder in ("bin", f"pkg/tool/linux_{architecture}"):
+        for program in os.scandir(f"{root}/{folder}"):
+            os.chmod(program.path, 0o755)
+    os.rename(root, f"{TOOLS}/go-{GO}")
 
 
 class Rival:
@@ -110,7 +133,7 @@ class Rival:
                     self.add("sustained", f"{producers}-producers{suffix}", metric, value)
 
 
-class NodeInPostgres(Rival):
+class InPostgres(Rival):
     workloads = (*Rival.workloads, "held-snapshot")
 
     def held_snapshot(self):
@@ -130,11 +153,11 @@ class NodeInPostgres(Rival):
         self.add("held-snapshot", "4-producers", "last_to_first", last / first)
 
 
-class Graphile(NodeInPostgres):
+class Graphile(InPostgres):
     name, file = "graphile-worker", "graphile.js"
 
 
-class PgBoss(NodeInPostgres):
+class PgBoss(InPostgres):
     name, file = "pg-boss", "pgboss.js"
     sustained_variants = {"": "recommended", "-polling": "polling"}
 
@@ -148,34 +171,59 @@ class BullMQ(Rival):
         return {"RIVAL_URL": url, "NODE_PATH": f"{TOOLS}/node_modules"}
 
 
-class CeleryRabbitMQ(Rival):
+class WithStarts(Rival):
+    """Its workers write down each task's start in a file."""
+
+    def measure(self, *words):
+        with tempfile.NamedTemporaryFile(prefix="tenon-bench-starts.") as file:
+            self.starts = file.name
+            return super().measure(*words)
+
+
+class River(WithStarts, InPostgres):
+    name = "river"
+
+    def install(self):
+        install_go()
+        subprocess.run([f"{TOOLS}/go-{GO}/bin/go", "build", "-o", f"{TOOLS}/river", "."], cwd=f"{HERE}/river", check=True,
+                       timeout=LIMIT_S, env={**os.environ, "GOPATH": f"{TOOLS}/go-path", "GOCACHE": f"{TOOLS}/go-cache",
+                                             "GOFLAGS": "-modcacherw -buildvcs=false", "GOTOOLCHAIN": "local", "GOPROXY": GO_PROXY})
+
+    def command(self):
+        return [f"{TOOLS}/river"]
+
+    def environment(self):
+        return {"RIVAL_URL": self.b.servers.new_database("bench_rival"), "BENCH_STARTS": self.starts}
+
+
+class CeleryRabbitMQ(WithStarts):
     name = "celery"
 
     def install(self):
-        pass  # Debian's python3-celery, which script/bench installs
+        python = f"{TOOLS}/celery-{CELERY}/bin/python"
+        if not os.path.exists(f"{TOOLS}/celery-{CELERY}/bin/celery"):
+            subprocess.run(["/usr/bin/python3", "-m", "venv", f"{TOOLS}/celery-{CELERY}"], check=True, timeout=LIMIT_S)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"celery=={CELERY}"],
+                           check=True, timeout=LIMIT_S)
 
     def drain_sizes(self):
         return self.b.sizes.drain[:1]  # it would take minutes
 
     def command(self):
-        return ["/usr/bin/python3", f"{HERE}/celery_bench.py"]
+        return [f"{TOOLS}/celery-{CELERY}/bin/python", f"{HERE}/celery_bench.py"]
 
     def environment(self):
-        file, path = tempfile.mkstemp(prefix="tenon-bench-celery.")
-        os.close(file)
-        self.starts = path
-        return {"BENCH_STARTS": path}
+        return {"BENCH_STARTS": self.starts}
 
-    def measure(self, *words, **options):
+    def measure(self, *words):
         try:
-            return super().measure(*words, **options)
+            return super().measure(*words)
         finally:
-            os.unlink(self.starts)
             with channel() as c:
                 c.queue_delete("bench.celery")  # what its producers sent beyond what its worker could run
 
 
-ALL = {cls.name: cls for cls in (Graphile, PgBoss, BullMQ, CeleryRabbitMQ)}
+ALL = {cls.name: cls for cls in (River, Graphile, PgBoss, BullMQ, CeleryRabbitMQ)}
 
 
 def facts(names):
@@ -183,12 +231,16 @@ def facts(names):
     found = {}
     with open(f"{HERE}/package.json", encoding="ascii") as file:
         packages = json.load(file)["dependencies"]
+    with open(f"{HERE}/river/go.mod", encoding="ascii") as file:
+        packages["river"] = next(line.split()[1] for line in file if line.startswith("\tgithub.com/riverqueue/river "))
+    packages["celery"] = CELERY
     for name in filter(None, names.split(",")):
-        found[name] = packages.get(name) or subprocess.run(
-            ["dpkg-query", "-W", "-f", "${Version}", "python3-celery"], text=True, capture_output=True).stdout
+        found[name] = packages[name]
     if "bullmq" in found:
         found["redis"] = subprocess.run(["redis-server", "--version"], text=True,
                                         capture_output=True).stdout.split()[2].removeprefix("v=")
     if {"graphile-worker", "pg-boss", "bullmq"} & set(found):
         found["node"] = NODE
+    if "river" in found:
+        found["go"] = GO
     return found
