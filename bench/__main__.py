@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import growth
 import limits
 import rivals
 import sizes
@@ -19,6 +20,7 @@ from servers import DIRECTORY, Servers, lock, temporary, wipe_leftovers
 from tenon import Tenon
 
 BUILD = "build/release"
+WORKLOADS = {**workloads.ALL, "growth": growth.growth}
 
 
 class Bench:
@@ -33,7 +35,7 @@ class Bench:
 
     def run(self, workload):
         self.servers.use()
-        workloads.ALL[workload](self)
+        WORKLOADS[workload](self)
 
     def add(self, workload, variant, metric, value, unit):
         self.record.add(workload, self.system, variant, metric, value, unit)
@@ -87,15 +89,15 @@ def parse():
         if name not in rivals.ALL:
             parser.error(f"rival {name}: one of {' '.join(rivals.ALL)}")
     for name in arguments.workloads:
-        if name not in workloads.ALL:
-            parser.error(f"workload {name}: one of {' '.join(workloads.ALL)}")
+        if name not in WORKLOADS:
+            parser.error(f"workload {name}: one of {' '.join(WORKLOADS)}")
     return arguments
 
 
 def parts(builds, run, arguments):
     """What one run does: (name, function) in order. Two builds, and tenon and its rivals, take turns by workload;
     which of two builds begins changes from run to run."""
-    chosen = arguments.workloads or list(workloads.ALL)
+    chosen = arguments.workloads or list(WORKLOADS)
     if arguments.limits:
         yield "limits", lambda: limits.run_all(builds[0])
     systems = [rivals.ALL[name](builds[0]) for name in arguments.rivals.split(",") if name]
