@@ -1,4 +1,4 @@
-/* The decider's notes as log lines; the event names are listed in docs/operations.md. */
+/* The decider's notes as log lines; the event names are listed in docs/log-events.md. */
 #ifndef TENON_WORKER_NOTE_H
 #define TENON_WORKER_NOTE_H
 

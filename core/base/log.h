@@ -4,7 +4,7 @@
  *   ts=2026-01-31T12:34:56.789Z level=info prog=worker pid=17 event=task_done task=5 kind=mail
  *
  * Text is escaped so that a line stays a line; a NULL text is left out. The event names are
- * listed in docs/operations.md. Threads may log at once: a line is one write(2). It never waits: a
+ * listed in docs/log-events.md. Threads may log at once: a line is one write(2). It never waits: a
  * line that a full pipe, socket or terminal does not take is dropped, and counted in the next. */
 #ifndef TENON_CORE_LOG_H
 #define TENON_CORE_LOG_H
