@@ -232,7 +232,7 @@ static struct buf operator_line(const struct setup *s, size_t i)
 
 static void print_lines(const struct setup *s)
 {
-    (void)puts("\nif RabbitMQ's users are not to be allowed everything (docs/operations.md):");
+    (void)puts("\nif RabbitMQ's users are not to be allowed everything (docs/deploy.md):");
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
         struct buf line = operator_line(s, i);
         (void)printf("  %s\n", buf_text(&line));

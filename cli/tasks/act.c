@@ -21,7 +21,7 @@ static const struct act acts[] = {
     {COMMAND_SET, "set", "changed", "blocked, scheduled, ready or retrying"},
 };
 
-/* For how long a preview reads, as a parameter: docs/operations.md, "Limits". */
+/* For how long a preview reads, as a parameter: docs/sizing.md, "All limits". */
 #define PREVIEW_MS "500"
 
 /* The columns of act_preview.sql. */

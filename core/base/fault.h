@@ -49,7 +49,7 @@ void fault_clear(struct fault *f);
 const char *fault_word(enum fault_code code);
 
 /* The exit code a program ends with after this fault: 1 failure, 2 usage or configuration,
- * 3 the schema is newer than the program (docs/operations.md). */
+ * 3 the schema is newer than the program (docs/cli.md). */
 int fault_exit_code(const struct fault *f);
 
 #endif

@@ -23,7 +23,7 @@ READY_LIMIT_S, DRAIN_LIMIT_S, ANSWER_LIMIT_S = 60, 60, 60
 HINT_EVERY_S = 1.0
 HINT_BYTES = 500  # of each log
 MEMORY_MORE_MB = 64  # that a worker or cleaner may take under attack
-# role: (configure, write, read) in RabbitMQ, as docs/operations.md says
+# role: (configure, write, read) in RabbitMQ, as docs/deploy.md says
 PARTS = {"tenon_worker": (r"^tenon\.", r"^tenon\.", r"^tenon(\.|$)"), "tenon_cleaner": ("^tenon$", "^tenon$", "^$"),
          "honest": ("^$", "^tenon$", "^$"), "stranger": ("^$", "^tenon$", "^$")}
 
