@@ -66,7 +66,7 @@ BEGIN
                                                          'everything', NULLIF(everything, false)), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything => true` all of them, also those that nobody knows yet; who, when and why stand in `tenon.paused`. Workers claim none of it from then on: of a queue at once, else within a second after the commit. What runs goes on, and tasks may be enqueued.$$;
+COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything => true` all of them, also those that nobody knows yet. `tenon.paused` says who did it, when and why. Workers claim no paused tasks: of a queue from the commit on; of a kind or of everything from milliseconds after the commit on, or within 5 s if a worker misses the NOTIFY. Running tasks continue, and tasks may be enqueued.$$;
 
 CREATE OR REPLACE FUNCTION tenon.resume(queue text DEFAULT NULL, kind text DEFAULT NULL, everything boolean DEFAULT false,
     why text DEFAULT NULL) RETURNS boolean
