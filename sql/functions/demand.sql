@@ -72,4 +72,4 @@ BEGIN
                                                                                OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
-COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs; beyond 10,000 tasks as the leading cleaner counted them (`tenon.depth`). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;
+COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs; beyond 10,000 tasks as the leading cleaner counted them (`tenon.depth`). 0: nothing waits, runs or comes. A slot counts as one task at a time: where handlers take several (`in_flight`), fewer slots do. For readers; `tenon scaler` and KEDA ask it.$$;

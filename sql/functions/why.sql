@@ -171,7 +171,7 @@ BEGIN
     code := 'no_free_slot';
     sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority%s.',
                        tenon.time_text(t.run_at), tenon.behind_text(a.n, a.more), a.higher,
-                       CASE WHEN s.running >= s.slots THEN format('; the workers that take it are full (running %s, slots %s)', s.running, s.slots) END);
+                       CASE WHEN s.running >= s.slots THEN format('; the workers that take it run %s tasks in %s slots', s.running, s.slots) END);
     advice := concat(CASE WHEN s.running < s.slots AND a.n = 0 THEN 'nothing, if it starts within a second; else tenon doctor, ' END,
                      'more slots or workers', CASE WHEN a.n > 0 AND t.priority < 9 THEN format(', or tenon set %s --priority 9', t.id) END);
 END $$;

@@ -141,7 +141,7 @@ static const struct situation situations[] = {
      " worker_id = (SELECT id FROM tenon.worker)"
      " WHERE id > %1$lld",
      NULL, "no_free_slot",
-     "behind 0 tasks, |priority; the workers that take it are full (running 2, slots 2). What "
+     "behind 0 tasks, |priority; the workers that take it run 2 tasks in 2 slots. What "
      "to do: more slots or workers."},
     {"behind others",
      "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
