@@ -12,7 +12,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * A pool handler: reads a task per line, runs up to 8 at once in threads, and answers each in a line; docs/handlers.md
+ * A pool handler: reads a task per line, runs up to 8 at once in threads, and answers each in a line; docs/protocol.md
  * says what the lines mean.
  *
  * <pre>
@@ -71,7 +71,7 @@ public final class Handler {
             return GSON.toJson(reply);
         } catch (Dead error) {
             return failed(id, "dead", error);
-        } catch (Exception | StackOverflowError error) { // it is tried again, later and later, 25 times
+        } catch (Exception | StackOverflowError error) { // it is tried again, later and later, until it has failed 25 times
             return failed(id, "failed", error);
         }
     }

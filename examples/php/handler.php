@@ -1,5 +1,5 @@
 <?php
-// A pool handler: reads a task per line, and answers each in a line; docs/handlers.md says what the lines mean.
+// A pool handler: reads a task per line, and answers each in a line; docs/protocol.md says what the lines mean.
 //
 //     tenon worker --handler 'welcome_mail=pool:exec php examples/php/handler.php'
 declare(strict_types=1);
@@ -29,7 +29,7 @@ function answer(int $id, string $line): string
         return text(['id' => $id, 'outcome' => 'done', 'result' => welcomeMail($task->payload)]);
     } catch (Dead $error) {
         return text(['id' => $id, 'outcome' => 'dead', 'error' => $error->getMessage()]);
-    } catch (Throwable $error) { // it is tried again, later and later, 25 times
+    } catch (Throwable $error) { // it is tried again, later and later, until it has failed 25 times
         return text(['id' => $id, 'outcome' => 'failed', 'error' => (string) $error, 'error_class' => $error::class]);
     }
 }

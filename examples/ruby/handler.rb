@@ -1,4 +1,4 @@
-# A pool handler: reads a task per line, and answers each in a line; docs/handlers.md says what the lines mean.
+# A pool handler: reads a task per line, and answers each in a line; docs/protocol.md says what the lines mean.
 #
 #     tenon worker --handler 'welcome_mail=pool:exec ruby examples/ruby/handler.rb'
 require "json"
@@ -21,7 +21,7 @@ def answer(id, line)
   text(id: id, outcome: "done", result: welcome_mail(task.fetch("payload")))
 rescue Dead => e
   text(id: id, outcome: "dead", error: e.message.scrub)
-rescue StandardError, SystemStackError => e # it is tried again, later and later, 25 times
+rescue StandardError, SystemStackError => e # it is tried again, later and later, until it has failed 25 times
   text(id: id, outcome: "failed", error: "#{e.message}\n#{e.backtrace.join("\n")}".scrub, error_class: e.class.name)
 end
 

@@ -1,5 +1,5 @@
 // A pool handler: reads a task per line, runs up to 20 at once, and answers each in a line. It needs the standard library
-// only; docs/handlers.md says what the lines mean.
+// only; docs/protocol.md says what the lines mean.
 //
 //	go build -o mailer ./handler && tenon worker --handler 'welcome_mail=pool:exec ./mailer'
 package main
@@ -63,7 +63,7 @@ func run(line []byte) (answer reply) {
 	switch {
 	case errors.Is(err, errDead):
 		return reply{ID: t.ID, Outcome: "dead", Error: err.Error()}
-	case err != nil: // it is tried again, later and later, 25 times
+	case err != nil: // it is tried again, later and later, until it has failed 25 times
 		return reply{ID: t.ID, Outcome: "failed", Error: err.Error()}
 	}
 	return reply{ID: t.ID, Outcome: "done", Result: result}
