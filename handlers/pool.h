@@ -1,5 +1,5 @@
 /* The pool protocol as a child speaks it: tasks in on stdin, answers out on stdout.
- * docs/handlers.md is the contract. One thread at a time. */
+ * docs/protocol.md is the contract. One thread at a time. */
 #ifndef TENON_HANDLERS_POOL_H
 #define TENON_HANDLERS_POOL_H
 

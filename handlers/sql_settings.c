@@ -21,7 +21,7 @@ void sql_settings_help(void)
         "                        milliseconds, and at most so many, 1 to %d (default %d;\n"
         "                        1: each by itself)\n"
         "The database is that of DATABASE_URL, or of libpq's variables PGHOST, PGDATABASE ...\n"
-        "docs/handlers.md, \"SQL\", says what errors mean.\n",
+        "docs/handlers.md, \"A SQL function\", says what errors mean.\n",
         FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS, BATCH_MAX, BATCH);
 }
 

@@ -3,7 +3,7 @@
  *
  * Two kinds of handler, one way to run: exec is one process per task (payload on stdin,
  * TENON_TASK_* variables, exit status); pool is a long-lived process that speaks JSON lines.
- * docs/handlers.md has the contract to the letter. */
+ * docs/protocol.md has the contract to the letter. */
 #ifndef TENON_WORKER_CHILDREN_H
 #define TENON_WORKER_CHILDREN_H
 

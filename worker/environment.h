@@ -1,5 +1,5 @@
 /* What of the worker's own environment its handlers get: all but what the worker connects with.
- * docs/handlers.md, "Environment", has the rule. */
+ * docs/handlers-file.md, "Environment", has the rule. */
 #ifndef TENON_WORKER_ENVIRONMENT_H
 #define TENON_WORKER_ENVIRONMENT_H
 

@@ -1,5 +1,5 @@
 /* What worker and handler say to each other: task lines, hello and reply lines of a pool child,
- * variables and exit status of an exec child. docs/handlers.md is the contract. */
+ * variables and exit status of an exec child. docs/protocol.md is the contract. */
 #ifndef TENON_WORKER_LINE_H
 #define TENON_WORKER_LINE_H
 

@@ -134,7 +134,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
         .allowed = QUEUE_ALLOWED),
     OPTION(HANDLERS, "handlers", IN(WORKER) | IN(DEV), "FILE",
-           "The file that says which program handles which kind (docs/handlers.md)."),
+           "The file that says which program handles which kind (docs/handlers-file.md)."),
     OPTION(HANDLER, "handler", IN(WORKER) | IN(DEV), "KIND=COMMAND",
            "A program that handles one kind: started anew for each task, or after pool: one that "
            "stays and reads tasks; may be given many times, in the variable one per line.",

@@ -3,7 +3,7 @@
 
     mailer.py MAILDIR JOURNAL
 
-It speaks the JSON lines of docs/handlers.md: a hello, then one reply per task line, in any order.
+It speaks the JSON lines of docs/protocol.md: a hello, then one reply per task line, in any order.
 The journal gets one line when a run starts and one when its mail is delivered; the demo counts by it:
     TASK ATTEMPT PID start|end CLOCK_REALTIME_IN_NANOSECONDS WORKER_PID EMAIL
 """

@@ -155,10 +155,10 @@ static void test_retry_4xx(void **state)
     end_well(p);
 }
 
-/* The snippets of docs/handlers.md take what was sent, by each of two secrets, and nothing else. */
+/* The snippets of docs/json-api.md take what was sent, by each of two secrets, and nothing else. */
 static const char by_python[] =
     "import json, re, sys\n"
-    "page = open(sys.argv[1] + '/docs/handlers.md', encoding='utf-8').read()\n"
+    "page = open(sys.argv[1] + '/docs/json-api.md', encoding='utf-8').read()\n"
     "blocks = re.findall(r'^```python\\n(.*?)^```', page, re.M | re.S)\n"
     "exec(next(b for b in blocks if 'def is_from_tenon' in b))\n"
     "request = json.loads(open(sys.argv[2] + '/requests').readline())\n"
@@ -184,7 +184,7 @@ static const char by_python[] =
 static const char by_node[] =
     "const fs = require('fs'), assert = require('assert');\n"
     "const [root, dir, url] = process.argv.slice(1);\n"
-    "const page = fs.readFileSync(root + '/docs/handlers.md', 'utf8');\n"
+    "const page = fs.readFileSync(root + '/docs/json-api.md', 'utf8');\n"
     "const blocks = [...page.matchAll(/^```js\\n([^]*?)^```/gm)].map((m) => m[1]);\n"
     "const block = blocks.find((b) => b.includes('function isFromTenon'));\n"
     "const source = block.replace(/^import .*$/gm, '') + 'return isFromTenon;';\n"

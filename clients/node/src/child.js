@@ -1,4 +1,4 @@
-// The pool child: reads task lines, runs the tasks side by side, and answers (docs/handlers.md).
+// The pool child: reads task lines, runs the tasks side by side, and answers (docs/protocol.md).
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { TaskContext } from './context.js';
 import { failed, replyLine, run } from './run.js';

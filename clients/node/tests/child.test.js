@@ -1,4 +1,4 @@
-// The pool child as a worker sees it: docs/handlers.md, line by line.
+// The pool child as a worker sees it: docs/protocol.md, line by line.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-"""The pool child: reads task lines, runs them in threads or on an event loop, and answers (docs/handlers.md)."""
+"""The pool child: reads task lines, runs them in threads or on an event loop, and answers (docs/protocol.md)."""
 
 from __future__ import annotations
 
