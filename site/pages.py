@@ -11,6 +11,7 @@ INDEX = "docs/README.md"
 DRAWER = "mermaid.min.js"
 FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:]+)\)")
+ROW = re.compile(r"^\|.*$", re.M)
 log = logging.getLogger("mkdocs.pages")
 
 
@@ -82,6 +83,11 @@ def on_files(files, config):
     return files
 
 
+def plain_bars(row):
+    """Python-Markdown knows that a bar in code does not end a cell, and would show the \\ that others need before it."""
+    return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0])
+
+
 def on_page_markdown(markdown, page, config, **_):
     """Links of the repository become links of the site, or lead to the repository's files."""
     here = page.file.src_uri
@@ -104,7 +110,7 @@ def on_page_markdown(markdown, page, config, **_):
             return f"{image}[{text}]({config.extra['files']}{path}{'#' + section if section else ''})"
         return f'<span title="{path} in the repository">{text}</span>'
 
-    return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in FENCE.split(markdown))
+    return "".join(part if part.startswith("```") else ROW.sub(plain_bars, LINK.sub(link, part)) for part in FENCE.split(markdown))
 
 
 def on_page_content(html, page, **_):
