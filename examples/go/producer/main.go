@@ -2,6 +2,8 @@
 //
 //	psql -c 'CREATE TABLE public.users (mail text PRIMARY KEY)'
 //	cd examples/go && go run ./producer ann@example.org
+//
+// lib/pq uses TLS unless sslmode says otherwise: for the servers of script/services set PGSSLMODE=disable.
 package main
 
 import (
