@@ -5,7 +5,8 @@
 --   ret  first a row without an id: `blocks` of the table, and whether the piece may hold `more` of them. Then a row for each task
 --        that was requeued; from trace on, for its span
 WITH locked AS MATERIALIZED (
-    SELECT t.id, t.claims, t.claim_key, t.start_time, t.queue, t.kind, t.trace, 1 + t.failures + t.crashes AS attempt, t.payload_bytes, t.worker_id,
+    SELECT t.id, t.claims, t.claim_key, t.start_time, t.queue, t.kind, t.trace, 1 + t.failures + t.crashes AS attempt, t.worker_id,
+           t.payload_bytes + coalesce(t.step_bytes, 0) AS bytes,
            CASE WHEN w.ended_at IS NULL AND w.id IS NOT NULL THEN 'timed_out' ELSE 'crashed' END AS reason,
            CASE WHEN w.state = 'dead' THEN format('worker %s on %s pid %s died', w.id, left(w.host, 255), w.pid)
                 WHEN w.ended_at IS NULL AND w.id IS NOT NULL
@@ -22,7 +23,7 @@ WITH locked AS MATERIALIZED (
     FOR UPDATE OF t SKIP LOCKED
 ), lost AS MATERIALIZED (  -- not what another worker claimed before it was locked here: of that row the join has not seen the worker
     SELECT b.*
-    FROM (SELECT l.*, sum(l.payload_bytes) OVER (ORDER BY l.id) - l.payload_bytes AS bytes_before
+    FROM (SELECT l.*, sum(l.bytes) OVER (ORDER BY l.id) - l.bytes AS bytes_before
           FROM locked l
           WHERE l.reason <> 'crashed' OR NOT EXISTS (SELECT FROM tenon.worker a WHERE a.id = l.worker_id AND a.ended_at IS NULL)) b
     WHERE b.bytes_before < 8388608

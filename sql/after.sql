@@ -29,7 +29,7 @@ BEGIN
                         claim_alone,extend,few,few_later,finish,finish_many,has_notes,has_tasks,has_unsettled,holder,join_flow,join_holder,
                         join_waiting,limit_changed,limit_in_way,limit_raised,list,may_retry,parent_results,progress,purge_flows,queue_limits,
                         queue_depth,queue_names,rate_seen,record_end,record_steps,recover,requeue,result,search,settle_again,settle_all,
-                        settle_flows,settle_keys,settle_limits,settle_signals,slots_for,step,steps,suspects_due,take_limit,
+                        settle_flows,settle_keys,settle_limits,settle_signals,slots_for,step,steps,steps_of,suspects_due,take_limit,
                         take_turn,unblock,wait_signal,why_alone,why_ended,why_limited,why_one_of,why_parents,why_suspected}'::text[]) LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', f);
         EXECUTE format('ALTER FUNCTION %s SET jit = off', f);

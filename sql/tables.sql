@@ -10,6 +10,7 @@
 --   home           (one row) the database where the schema was set up   tenon setup, tenon adopt
 --   audit          act of an operator                                   the functions that operators call
 --   task           unfinished task                                      producers; workers claim; what ends a task deletes its row
+--   task_step      step of an unfinished task                           tenon.step, workers, settle; what ends a task deletes its rows
 --   suspect        unfinished task that has crashed                     requeue and recover
 --   history        task done, cancelled or expired                      what ends a task
 --   dead           task that failed for good                            requeue and recover
@@ -225,6 +226,8 @@ CREATE TABLE tenon.task (
     claim_key    bigint,
     start_before timestamptz,
     worker_id    uuid,
+    step_count   integer,
+    step_bytes   integer,
     unique_key   text,
     retry        text,
     trace        text,
@@ -238,7 +241,6 @@ CREATE TABLE tenon.task (
     flow         bigint,
     limit_keys   text[],
     awaited      boolean,
-    steps        jsonb,
     max_crashes  integer,
     PRIMARY KEY (id)
 ) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -269,7 +271,8 @@ COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in 
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
 COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
-COMMENT ON COLUMN tenon.task.steps IS 'The steps that it has recorded (`tenon.step`), and the signals that it has got: an object, a key for each name; given to the next attempt.';
+COMMENT ON COLUMN tenon.task.step_count IS 'How many rows it has in `tenon.task_step`; NULL = none.';
+COMMENT ON COLUMN tenon.task.step_bytes IS 'Of its steps as one object, as text; NULL = it has none.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
 COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the exception that the error names, how the process ended, or its first word.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
@@ -284,6 +287,20 @@ CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
 CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
 CREATE INDEX task_error_class ON tenon.task (error_class) WHERE error_class IS NOT NULL;  -- for lists
+
+-- What unfinished tasks have recorded, a row for each step: as one document in the task's row, each step would write all
+-- that came before it. Only a session that has locked the task writes here. When the task ends, tenon.record_end() deletes the
+-- rows; tenon.history and tenon.dead keep them as one object, of which tenon.retry_where() makes rows again.
+CREATE TABLE tenon.task_step (
+    task_id bigint,
+    name    text COLLATE "C",
+    value   jsonb NOT NULL,
+    PRIMARY KEY (task_id, name)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.task_step IS 'The steps that unfinished tasks have recorded (`tenon.step`), and the signals that they have received; the next attempt gets them.';
+COMMENT ON COLUMN tenon.task_step.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.task_step.name IS 'The name of the step or signal.';
+COMMENT ON COLUMN tenon.task_step.value IS 'What was recorded first under the name.';
 
 -- The unfinished tasks that have crashed. A task whose next crash would be its last is a suspect: it is blocked, and
 -- tenon.claim_alone() claims it. tenon.requeue() writes these rows; every statement that ends a task deletes its row

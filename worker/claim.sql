@@ -1,7 +1,7 @@
 -- Claim the tasks whose wake-ups arrived. Only ready ones, only queues and kinds this worker serves.
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
---   $5 bigint    bytes of payload to claim at most, but for the last task
+--   $5 bigint    bytes of payload and steps to claim at most, but for the last task
 --   $6 bigint[]  a random key for each id: with the id the fence of the claim
 -- One reading of the clock says whether a task may start and when it does: start_before is missed by no microsecond.
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
@@ -11,7 +11,7 @@ WITH c AS MATERIALIZED (
     SELECT t.ctid, t.bytes, i.key
     FROM unnest($2::bigint[], $6::bigint[]) AS i (id, key)
     CROSS JOIN LATERAL (
-        SELECT ctid, payload_bytes AS bytes
+        SELECT ctid, payload_bytes + coalesce(step_bytes, 0) AS bytes
         FROM tenon.task
         WHERE id = i.id
           AND start_time IS NULL
@@ -33,5 +33,6 @@ SET start_time = statement_timestamp(), claim_key = fits.key, worker_id = $1::uu
 FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.claims, t.claim_key, t.timeout_ms, t.failures, t.max_attempts, t.priority, t.queue,
-          t.kind, t.trace, t.payload, 1 + t.failures + t.crashes, t.progress, t.steps,
+          t.kind, t.trace, t.payload, 1 + t.failures + t.crashes, t.progress,
+          CASE WHEN t.step_count IS NOT NULL THEN tenon.steps_of(t.id) END,
           (date_part('epoch', t.start_time - greatest(t.run_at, t.created_at)) * 1000000)::bigint;

@@ -1,6 +1,6 @@
 -- The poll: claims up to $3 ready tasks, and says how far it read for them.
 --   $1 uuid    worker, must be alive       $8 integer  rows to read at most, in all
---   $2 text[]  kinds                       $9 bigint   bytes of payload to claim at most, but for the last task
+--   $2 text[]  kinds                       $9 bigint   bytes of payload and steps to claim at most, but for the last task
 --   $3 integer how many                    $10 boolean  also what another transaction has marked, which may be over
 --   $11 bigint from how many milliseconds ago on, NULL = from ever: what was due before is left to sweeps
 --   $12 bigint[] random keys for the claims: each is, with the id, the fence of one
@@ -16,7 +16,7 @@ WITH read AS MATERIALIZED (
                           statement_timestamp() - $11::bigint * interval '1 millisecond') AS from_at
           FROM unnest($4::text[], $5::smallint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY u (queue, priority, from_us, from_id, range) OFFSET 0) r
     CROSS JOIN LATERAL (
-        SELECT ctid, run_at, id, CASE WHEN kind = ANY ($2::text[]) THEN payload_bytes END AS bytes  -- NULL: not ours
+        SELECT ctid, run_at, id, CASE WHEN kind = ANY ($2::text[]) THEN payload_bytes + coalesce(step_bytes, 0) END AS bytes  -- NULL: not ours
         FROM tenon.task
         WHERE queue = r.queue AND priority = r.priority AND run_at <= statement_timestamp()
           AND (run_at, id + 0) > (from_at, from_id)
@@ -39,11 +39,11 @@ WITH read AS MATERIALIZED (
     UPDATE tenon.task SET start_time = statement_timestamp(), worker_id = $1::uuid, claims = claims + 1,
         claim_key = ($12::bigint[])[width_bucket(id, ARRAY(SELECT id FROM locked ORDER BY id))]
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
-    RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps,
-              start_time, created_at, run_at
+    RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress,
+              step_count, start_time, created_at, run_at
 )
 (SELECT id, claims, claim_key, timeout_ms, failures, max_attempts, priority,
-        queue, kind, trace, payload, 1 + failures + crashes, progress, steps,
+        queue, kind, trace, payload, 1 + failures + crashes, progress, CASE WHEN step_count IS NOT NULL THEN tenon.steps_of(id) END,
         (date_part('epoch', start_time - greatest(run_at, created_at)) * 1000000)::bigint, (date_part('epoch', run_at) * 1000000)::bigint,
         NULL::bigint, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
  FROM claimed)

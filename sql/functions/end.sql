@@ -4,16 +4,21 @@
 -- When a task ends, this leaves notes for what waits for the end, and tenon.settle() does the rest after the commit. It waits for no
 -- lock but that of a settler which is at the same key. (Who writes a row of tenon.waiting has locked the task, as the deleting session
 -- has now.) Every statement that deletes a task calls it with the deleted row (sql_statements_test checks that): a trigger would fetch
--- each row again, a thirtieth of the cost of a plain task. needs_note is asked first, because it is inlined.
+-- each row again, a thirtieth of the cost of a plain task. needs_note is asked first, because it is inlined. It deletes the task's steps,
+-- and returns them as one object if the caller keeps them.
 CREATE OR REPLACE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
+        OR t.step_count IS NOT NULL
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
-    flow bigint, limit_keys text[], awaited boolean, crashes integer, was_cancelled boolean) RETURNS void
+    flow bigint, limit_keys text[], awaited boolean, crashes integer, step_count integer, was_cancelled boolean, keeps_steps boolean)
+    RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
+DECLARE
+    steps jsonb;
 BEGIN
     IF again IS NOT NULL THEN
         INSERT INTO tenon.again_note (unique_key, kind) VALUES (unique_key, kind);
@@ -33,18 +38,27 @@ BEGIN
     IF crashes > 0 THEN
         DELETE FROM tenon.suspect s WHERE s.task_id = id;
     END IF;
+    IF step_count IS NOT NULL THEN
+        IF keeps_steps THEN
+            steps := tenon.steps_of(id);
+        END IF;
+        DELETE FROM tenon.task_step s WHERE s.task_id = id;
+    END IF;
     IF awaited THEN
         PERFORM pg_notify('tenon_ended', id::text);
     END IF;
     IF num_nonnulls(again, flow, limit_keys) > 0 THEN
         PERFORM tenon.call_settler();
     END IF;
+    RETURN steps;
 END $$;
 
 -- The same of a row; it becomes a call of that one when PostgreSQL plans the statement.
-CREATE OR REPLACE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false, keeps_steps boolean DEFAULT false)
+    RETURNS jsonb
 LANGUAGE sql AS $$
-    SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
+    SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes,
+                            t.step_count, was_cancelled, keeps_steps)
 $$;
 
 -- Ends tasks that are not done: `outcome` is cancelled or expired. The caller has locked them, and only functions with a search_path
@@ -56,7 +70,7 @@ BEGIN
     PERFORM tenon.need_partition();
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled') END)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS steps)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, outcome,
                                queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, timeout_ms,
                                max_attempts, retry, progress, max_crashes)

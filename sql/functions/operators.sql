@@ -53,15 +53,20 @@ BEGIN
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at, steps, progress, max_crashes)
+                                compensates, flow, limit_keys, wanted_at, step_count, step_bytes, progress, max_crashes)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
-               e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.max_attempts, octet_length(e.payload::text), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
-               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress, e.max_crashes
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, (SELECT nullif(count(*), 0) FROM jsonb_object_keys(e.steps)),
+               octet_length(e.steps::text), e.progress, e.max_crashes
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.unique_key COLLATE "C", e.kind COLLATE "C", e.id
         ON CONFLICT DO NOTHING
-        RETURNING task.id, task.flow, task.limit_keys), noted AS (
+        RETURNING task.id, task.flow, task.limit_keys
+    ), stepped AS (
+        INSERT INTO tenon.task_step (task_id, name, value)
+        SELECT new.id, s.key, s.value FROM new JOIN ended e ON e.id = new.id CROSS JOIN LATERAL jsonb_each(e.steps) s
+    ), noted AS (
         INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
     IF limited IS NOT NULL THEN

@@ -91,19 +91,20 @@ BEGIN
     RETURN left(word, 100);
 END $$;
 
--- Why a task may not wait for this signal; NULL: it may. The signal's payload becomes one of the task's steps.
-CREATE OR REPLACE FUNCTION tenon.wait_refused(steps jsonb, signal text) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+-- Why a task with so many steps may not wait for this signal; NULL: it may. The signal's payload becomes one of the task's steps.
+CREATE OR REPLACE FUNCTION tenon.wait_refused(id bigint, step_count integer, step_bytes integer, signal text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal has 1 to 100 bytes'
-                WHEN steps ? signal THEN format('it cannot wait for %s, which is recorded already', signal)
-                WHEN octet_length(steps::text) > 1048576 OR (SELECT count(*) FROM jsonb_object_keys(steps)) >= 1000
+                WHEN step_count IS NOT NULL AND EXISTS (SELECT FROM tenon.task_step s WHERE s.task_id = $1 AND s.name = $4)
+                THEN format('it cannot wait for %s, which is recorded already', signal)
+                WHEN step_bytes > 1048576 OR step_count >= 1000
                 THEN 'it cannot wait: it has as many steps as there may be' END
 $$;
 
--- A hash of a task's steps and progress. While it stays the same, the task has made no progress.
+-- A hash of a task's progress and of how many steps it has, which only become more. While it stays the same, the task has made no progress.
 CREATE OR REPLACE FUNCTION tenon.progress_mark(t tenon.task) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
+RETURN hashtextextended(concat_ws(' ', t.step_count, t.progress), 0);
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, keys   the fence, element by element
@@ -145,7 +146,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                1 + t.failures + t.crashes AS attempt,
                coalesce(x.error, t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
-         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait_signal' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
+         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait_signal' THEN tenon.wait_refused(t.id, t.step_count, t.step_bytes, g.signal) END AS refused) w
          CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
                                     tenon.error_kept(coalesce(w.refused, g.error_given)) AS error) x
          WHERE t.claim_key = g.key
@@ -178,7 +179,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
-                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END
+                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS steps
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,

@@ -30,7 +30,7 @@ VALUES
     ('worker', 'SELECT', 'table', '{history}', '{id,claims,worker_id,outcome}'),
     ('worker', 'SELECT', 'sequence', '{history_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),

@@ -41,18 +41,19 @@ DECLARE
     wait_ms numeric := extract(epoch FROM timeout) * 1000;
     fence   record;
     held    record;
-    steps   jsonb;
     refused text;
 BEGIN
     fence := tenon.read_claim(claim);
     IF (wait_ms BETWEEN 1 AND wait_ms_max) IS NOT TRUE THEN
         PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 365 days');
     END IF;
-    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
+    SELECT t.queue, t.kind, t.step_count, t.step_bytes INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
-    steps := held.steps;
-    IF NOT coalesce(steps ? signal, false) THEN
-        refused := tenon.wait_refused(steps, signal);
+    SELECT s.value INTO payload FROM tenon.task_step s
+     WHERE held.step_count IS NOT NULL AND s.task_id = fence.id AND s.name = signal;
+    IF NOT FOUND THEN
+        refused := tenon.wait_refused(fence.id, held.step_count, held.step_bytes, signal);
         IF refused IS NOT NULL THEN
             PERFORM tenon.refuse('signal', quote_literal(signal), refused);
         END IF;
@@ -62,10 +63,9 @@ BEGIN
             state := 'waits';
             RETURN;
         END IF;
-        PERFORM tenon.put_steps(fence.id, steps, coalesce(steps, '{}') || jsonb_build_object(signal, payload)) WHERE fence.key <> 0;
-        steps := jsonb_build_object(signal, payload);
+        PERFORM tenon.put_step(fence.id, signal, payload) WHERE fence.key <> 0;
     END IF;
-    payload := nullif(steps -> signal, 'null');
+    payload := nullif(payload, 'null');
     state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
 END $$;
 
@@ -90,7 +90,6 @@ DECLARE
     t tenon.task;
     w tenon.waiting;
     payload jsonb;
-    steps   jsonb;
 BEGIN
     BEGIN
         SELECT * INTO t FROM tenon.task x WHERE x.id = task_id AND x.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED;
@@ -107,14 +106,15 @@ BEGIN
         END IF;
         RAISE SQLSTATE 'TN000';
     EXCEPTION WHEN SQLSTATE 'TN000' THEN
-        steps := coalesce(t.steps, '{}') || jsonb_build_object(w.signal, coalesce(payload, 'null'));
+        NULL;
     END;
     UPDATE tenon.task x
-       SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
-           run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
+       SET run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
            wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = false
      WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
     IF FOUND THEN
+        PERFORM tenon.put_step(task_id, w.signal, coalesce(payload, 'null'))
+          WHERE t.step_count IS NULL OR NOT EXISTS (SELECT FROM tenon.task_step s WHERE s.task_id = task_id AND s.name = w.signal);
         DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
         IF t.limit_keys IS NOT NULL THEN  -- now it waits for them
             INSERT INTO tenon.limit_event (keys, task_id) VALUES (t.limit_keys, task_id);

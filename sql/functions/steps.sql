@@ -1,44 +1,66 @@
 -- Steps: what a task remembers from one attempt to the next.
 
--- The steps with one more. The first of a name stays. Only functions with a search_path of their own call it.
-CREATE OR REPLACE FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE AS $$
+-- All steps of a task as one object, for those whose step_count is not NULL. VOLATILE, so that it sees what was committed before the
+-- caller locked the task, whenever the caller's own snapshot was taken.
+CREATE OR REPLACE FUNCTION tenon.steps_of(task_id bigint) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN (SELECT jsonb_object_agg(s.name, s.value) FROM tenon.task_step s WHERE s.task_id = task_id);
+END $$;
+
+-- How much longer the object of all steps becomes by one: `"name": value` and a comma, or the first one the braces.
+CREATE OR REPLACE FUNCTION tenon.added_bytes(name text, value_bytes bigint) RETURNS bigint
+LANGUAGE sql STABLE AS $$ SELECT octet_length(to_json(name)::text) + value_bytes + 4 $$;
+
+-- What is recorded under this name; NULL: nothing, and it may be recorded. Refuses what exceeds a limit. Only functions with a
+-- search_path of their own call it.
+CREATE OR REPLACE FUNCTION tenon.recorded_step(task_id bigint, step_count integer, step_bytes integer, name text, value jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
 DECLARE
     step_name_bytes_max constant integer := 100;
     steps_max           constant integer := 1000;
     steps_bytes_max     constant integer := 1048576;
+    kept  jsonb;
     bytes bigint;
 BEGIN
     IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND step_name_bytes_max THEN
         PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', step_name_bytes_max));
     END IF;
-    steps := coalesce(steps, '{}');
-    IF steps ? name THEN
-        RETURN steps;
+    IF step_count IS NOT NULL THEN
+        SELECT s.value INTO kept FROM tenon.task_step s WHERE s.task_id = task_id AND s.name = name;
+        IF FOUND THEN
+            RETURN kept;
+        END IF;
     END IF;
-    value := coalesce(value, 'null');
-    bytes := tenon.printed_bytes(steps) + tenon.printed_bytes(value) + octet_length(name);
+    bytes := coalesce(step_bytes, 0) + tenon.added_bytes(name, tenon.printed_bytes(value));
     IF bytes > steps_bytes_max THEN
         PERFORM tenon.refuse('value', format('that makes steps of %s bytes', bytes),
                              format('at most so large that all steps of a task have %s bytes as text', steps_bytes_max));
     END IF;
-    IF (SELECT count(*) FROM jsonb_object_keys(steps)) >= steps_max THEN
+    IF step_count >= steps_max THEN
         PERFORM tenon.refuse('name', quote_literal(name), format('one of at most %s of a task', steps_max));
     END IF;
-    RETURN steps || jsonb_build_object(name, value);
+    RETURN NULL;
 END $$;
 
--- A claim adds up payload_bytes, so they count the steps as well.
-CREATE OR REPLACE FUNCTION tenon.put_steps(id bigint, old jsonb, new jsonb) RETURNS void
+-- Records a step of a task that the caller has locked, under a name that has none. The first one removes rows that are left of a task
+-- with this id, if somebody emptied tenon.task by hand and its numbers began again.
+CREATE OR REPLACE FUNCTION tenon.put_step(id bigint, name text, value jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
+DECLARE
+    n integer;
 BEGIN
-    IF new IS DISTINCT FROM old THEN
-        UPDATE tenon.task t
-           SET steps = new,
-               payload_bytes = t.payload_bytes + octet_length(new::text) - coalesce(octet_length(old::text), 0)
-         WHERE t.id = id;
+    UPDATE tenon.task t
+       SET step_count = coalesce(t.step_count, 0) + 1,
+           step_bytes = coalesce(t.step_bytes, 0) + tenon.added_bytes(name, octet_length(value::text))
+     WHERE t.id = id RETURNING t.step_count INTO n;
+    IF n = 1 THEN
+        DELETE FROM tenon.task_step s WHERE s.task_id = id;
     END IF;
+    INSERT INTO tenon.task_step (task_id, name, value) VALUES (id, name, value);
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL) RETURNS jsonb
@@ -47,14 +69,15 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     fence record;
     held  record;
-    steps jsonb;
+    kept  jsonb;
 BEGIN
     fence := tenon.read_claim(claim);
-    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
+    SELECT t.queue, t.kind, t.step_count, t.step_bytes INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
-    steps := tenon.with_step(held.steps, name, value);
-    PERFORM tenon.put_steps(fence.id, held.steps, steps) WHERE fence.key <> 0;
-    RETURN steps -> name;
+    value := coalesce(value, 'null');
+    kept := tenon.recorded_step(fence.id, held.step_count, held.step_bytes, name, value);
+    PERFORM tenon.put_step(fence.id, name, value) WHERE kept IS NULL AND fence.key <> 0;
+    RETURN coalesce(kept, value);
 END $$;
 
 COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the handler's own transaction if it likes; returns what is recorded under the name: the value, or of a name that was there already the first one. Every later attempt gets all recorded steps (`steps` of the task line, `tenon.steps`), and need not do them again: [steps.md](steps.md).
@@ -73,24 +96,26 @@ DECLARE
     held  record;
 BEGIN
     fence := tenon.read_claim(claim);
-    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
+    SELECT t.queue, t.kind, t.step_count INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
-    RETURN coalesce(held.steps, '{}');
+    RETURN coalesce(CASE WHEN held.step_count IS NOT NULL THEN tenon.steps_of(fence.id) END, '{}');
 END $$;
 
 COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
 
--- The steps and the one in a handler's line; NULL if that exceeds a limit or PostgreSQL cannot store it, so that one bad value fails
--- nothing else in its round.
-CREATE OR REPLACE FUNCTION tenon.with_step_of(steps jsonb, line text) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-    step jsonb;
+-- The step in a handler's line, and whether it must be recorded: false = its name has a value; NULL = it exceeds a limit, or PostgreSQL
+-- cannot store it, so that one bad value fails nothing else in its round. Nothing is written here: catching an error costs a
+-- subtransaction, and one that writes has a number of its own.
+CREATE OR REPLACE FUNCTION tenon.step_in(line text, task_id bigint, step_count integer, step_bytes integer,
+    OUT name text, OUT value jsonb, OUT is_new boolean)
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    step := line::jsonb -> 'step';
-    RETURN tenon.with_step(steps, step ->> 'name', step -> 'value');
+    value := line::jsonb -> 'step';
+    name := value ->> 'name';
+    value := coalesce(value -> 'value', 'null');
+    is_new := tenon.recorded_step(task_id, step_count, step_bytes, name, value) IS NULL;
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
-    RETURN NULL;
+    is_new := NULL;
 END $$;
 
 -- Records steps of pool children for their worker (worker/step.sql). One row for each that was written or is refused; a missing one is
@@ -99,19 +124,19 @@ CREATE OR REPLACE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines
 RETURNS TABLE (place integer, recorded boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    held jsonb;
-    new  jsonb;
+    held record;
+    step record;
 BEGIN
     FOR i IN 1 .. cardinality(ids) LOOP
-        SELECT t.steps INTO held FROM tenon.task t
+        SELECT t.step_count, t.step_bytes INTO held FROM tenon.task t
          WHERE t.id = ids[i] AND t.claim_key = keys[i] FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        new := tenon.with_step_of(held, lines[i]);
-        recorded := new IS NOT NULL;
-        IF recorded THEN
-            PERFORM tenon.put_steps(ids[i], held, new);
+        step := tenon.step_in(lines[i], ids[i], held.step_count, held.step_bytes);
+        IF step.is_new THEN
+            PERFORM tenon.put_step(ids[i], step.name, step.value);
         END IF;
         place := i;
+        recorded := step.is_new IS NOT NULL;
         RETURN NEXT;
     END LOOP;
 END $$;

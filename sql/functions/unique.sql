@@ -81,7 +81,7 @@ BEGIN
         RETURN false;
     END IF;
     b := tenon.joined(a, tenon.as_again(held));
-    IF b.kind IS NULL OR held.steps IS NOT NULL OR (held.run_at = 'infinity' AND held.wanted_at IS NULL) THEN  -- has begun; is a suspect
+    IF b.kind IS NULL OR held.step_count IS NOT NULL OR (held.run_at = 'infinity' AND held.wanted_at IS NULL) THEN  -- has begun; is a suspect
         RETURN false;
     END IF;
     blocks := held.wanted_at IS NOT NULL OR held.limit_keys IS NOT NULL AND b.run_at > clock_timestamp();

@@ -59,7 +59,9 @@ CREATE OR REPLACE VIEW tenon.tasks AS
            start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
            payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
-           flow, limit_keys, steps
+           flow, limit_keys,
+           CASE WHEN step_count IS NOT NULL
+                THEN (SELECT jsonb_object_agg(s.name, s.value) FROM tenon.task_step s WHERE s.task_id = t.id) END AS steps
     FROM tenon.task t
     UNION ALL
     SELECT id, queue, kind, outcome::text, priority, created_at, run_at, start_time, finished_at, worker_id,
@@ -80,6 +82,7 @@ COMMENT ON COLUMN tenon.tasks.limit_keys IS 'The keys whose limits hold for it; 
 COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
 COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, with the one that runs. What was released or put off was none.';
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
+COMMENT ON COLUMN tenon.tasks.steps IS 'The steps that it has recorded, and the signals that it has received: an object, a key for each name. NULL = none, or it is done.';
 
 -- What a filter asks about. All columns come from the tables as they are, and have one type in all three (a domain is
 -- another), so that the rows can be read in the order of ids; `since`: when it was enqueued or, if it has ended, ended.

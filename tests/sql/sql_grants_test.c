@@ -27,7 +27,7 @@ static const struct {
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration minute partition paused producer queue ready schedule schedules "
      "set_aside setting settler signal "
-     "suspect task tasks unique_hold waiting worker"},
+     "suspect task task_step tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
      "copied count_tasks delete delete_where demand depth_fresh enqueue enqueue_jsonb "
@@ -44,11 +44,11 @@ static const struct {
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration minute partition paused producer queue ready schedule schedules "
      "set_aside setting settler signal "
-     "suspect task tasks unique_hold waiting worker"},
+     "suspect task task_step tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "claim_alone copied make_partitions needs_note paused_kinds printed_bytes "
      "progress_kept random_key record_end record_end_of record_steps requeue settings "
-     "take_turn",
+     "steps_of take_turn",
      "DELETE task\n"
      "INSERT history minute worker\n"
      "SELECT dead(claims id worker_id)\n"

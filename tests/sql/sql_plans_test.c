@@ -188,6 +188,12 @@ static void mark_tasks(struct fixture *fx, const struct planned *p, int first, i
                  " '2020-01-01Z', claim_key = id WHERE id BETWEEN %d AND %d",
                  first, first + n - 1);
     }
+    if (p->st != &enqueue_again && p->st != &enqueue_join) { /* a task with steps joins nothing */
+        test_sql(fx,
+                 "SELECT tenon.put_step(id, 'first', '1') FROM tenon.task"
+                 " WHERE id BETWEEN %d AND %d AND id %% 2 = 1",
+                 first, first + n - 1);
+    }
 }
 
 static void make_one_row(struct fixture *fx, const struct planned *p)
@@ -197,12 +203,14 @@ static void make_one_row(struct fixture *fx, const struct planned *p)
     if (p->scans) {
         test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
     }
-    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY; TRUNCATE tenon.history, tenon.dead;"
-                 "ALTER TABLE tenon.task SET (autovacuum_enabled = off)");
+    test_sql(fx,
+             "TRUNCATE tenon.task RESTART IDENTITY; TRUNCATE tenon.task_step,"
+             " tenon.history, tenon.dead; ALTER TABLE tenon.task SET (autovacuum_enabled = off);"
+             "ALTER TABLE tenon.task_step SET (autovacuum_enabled = off)");
     test_sql(fx, "SELECT tenon.enqueue('a')");
     mark_tasks(fx, p, 1, 1);
-    test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.history, tenon.dead, tenon.worker, tenon.kind,"
-                 " tenon.queue");
+    test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.task_step, tenon.history, tenon.dead,"
+                 " tenon.worker, tenon.kind, tenon.queue");
 }
 
 /* Its session plans it, for one row, and keeps the plan. */
@@ -232,7 +240,8 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
              " created_at, worker_id, claims, failures, crashes, priority, outcome, queue, kind,"
              " payload) SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
              " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
-             " payload FROM tenon.task");
+             " payload FROM tenon.task;"
+             "INSERT INTO tenon.task_step SELECT id + 1000000, 'first', '1' FROM tenon.task");
 }
 
 /* --- the verdict ----------------------------------------------------------------------------- */

@@ -292,11 +292,11 @@ static const struct mutant mutants[] = {
      "AND l.key = r.key AND l.state = 'waits' ORDER BY l.task_id LIMIT 1) h"},
     {1, "an end gives nothing back",
      "tenon.record_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
-     "bigint,text[],boolean,integer,boolean)",
+     "bigint,text[],boolean,integer,integer,boolean,boolean)",
      "IF limit_keys IS NOT NULL THEN", "IF false THEN"},
     {9, "what is cancelled while it runs counts no more",
      "tenon.record_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
-     "bigint,text[],boolean,integer,boolean)",
+     "bigint,text[],boolean,integer,integer,boolean,boolean)",
      "was_cancelled AND start_time IS NOT NULL", "false"},
     {4, "what was let go and has not started does not count against a rate",
      "tenon.limit_used(text,timestamptz)", "coalesce(t.start_time > $2, true)",

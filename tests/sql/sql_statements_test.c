@@ -479,7 +479,8 @@ static void test_what_needs_a_note(void **state)
                                        "{\"limit_keys\": [\"k\"]}",
                                        "{\"awaited\": true}",
                                        "{\"wanted_at\": \"infinity\"}",
-                                       "{\"crashes\": 1}"};
+                                       "{\"crashes\": 1}",
+                                       "{\"step_count\": 1}"};
     static const char needs[] = "SELECT tenon.needs_note(jsonb_populate_record(NULL::tenon.task,"
                                 " '%s')) IS TRUE";
     assert_false(test_sql_bool(fx, needs, "{\"id\": 1, \"unique_key\": \"k\"}"));
@@ -491,7 +492,7 @@ static void test_what_needs_a_note(void **state)
             fx, "SELECT count(*) FROM regexp_matches((SELECT prosrc FROM pg_proc WHERE oid"
                 " = 'tenon.record_end'::regproc), '\\mIF ([a-z_]+ IS NOT NULL|awaited|crashes)',"
                 " 'g')"),
-        6);
+        7);
 }
 
 /* A role that is called tenon has the schema in its search_path: there `count` must stay count. */

@@ -42,8 +42,8 @@ static void test_the_first_of_a_name_stays(void **state)
     returns(fx, "{\"charge\": null, \"reserve\": [1]}", "SELECT tenon.steps('%s')", claim);
     test_sql(fx, "BEGIN; SELECT tenon.step('%s', 'ship', '3'); ROLLBACK", claim);
     steps_are(fx, c.id, "{\"charge\": null, \"reserve\": [1]}");
-    assert_true(test_sql_bool(fx, "SELECT payload_bytes = octet_length(payload::text)"
-                                  " + octet_length(steps::text) FROM tenon.task"));
+    assert_true(test_sql_bool(fx, "SELECT step_count = 2 AND step_bytes = octet_length(steps::text)"
+                                  " FROM tenon.task JOIN tenon.tasks USING (id)"));
 }
 
 /* By the words that a claim returns, for both ways to claim; whatever ended the attempt before. */
@@ -58,7 +58,8 @@ static void test_the_next_attempt_gets_them(void **state)
         (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c.id);
         (void)snprintf(want, sizeof want, "{\"n\": %zu}", i);
         held_text(&c, claim);
-        test_sql(fx, "UPDATE tenon.task SET steps = NULL");
+        test_sql(fx, "DELETE FROM tenon.task_step;"
+                     " UPDATE tenon.task SET step_count = NULL, step_bytes = NULL");
         test_sql(fx, "SELECT tenon.step('%s', 'n', '%zu')", claim, i);
         free(held_requeue(fx, &c, reasons[i], NULL, "0"));
         test_sql(fx, "BEGIN");
@@ -90,8 +91,10 @@ static void test_retry_goes_on_behind_them(void **state)
     steps_are(fx, c.id, "{\"n\": 1}");
     assert_true(test_sql_bool(
         fx, "SELECT payload->'steps' = '{\"n\": 1}' FROM tenon.task WHERE kind = 'refund'"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task_step"), 0);
     test_sql(fx, "SELECT tenon.retry_where('{\"ids\": [%lld]}')", (long long)c.id);
     steps_are(fx, c.id, "{\"n\": 1}");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task_step"), 1);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     test_sql(fx, "SELECT tenon.retry_where('{\"ids\": [%lld], \"state\": [\"cancelled\"]}')",
              (long long)c.id);
@@ -113,20 +116,22 @@ static void test_limits(void **state)
     test_sql_fails(fx, "22023", "name 'x|1 to 100 bytes",
                    "SELECT tenon.step('%s', repeat('x', 101))", claim);
     test_sql_fails(fx, "22023", "name NULL", "SELECT tenon.step('%s', NULL)", claim);
-    /* '{}' and the name: 3 bytes */
+    /* {"n": "xxx"} */
     test_sql_fails(fx, "22023", "steps of 1048577 bytes|1048576 bytes as text",
-                   "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048572)))", claim);
+                   "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048568)))", claim);
     /* stored in little, printed in much */
     test_sql_fails(fx, "22023", "steps of 1065|1048576 bytes as text",
                    "SELECT tenon.step('%s', 'n', ('[' || repeat('1e-16383,', 64) ||"
                    " '1e-16383]')::jsonb)",
                    claim);
-    assert_true(test_sql_bool(fx, "SELECT tenon.with_step_of('{}', '{\"step\": {\"name\": \"n\","
-                                  " \"value\": [' || repeat('1e-16383,', 64) || '1e-16383]}}')"
-                                  " IS NULL"));
-    test_sql(fx, "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048571)))", claim);
-    test_sql(fx, "UPDATE tenon.task SET steps = (SELECT jsonb_object_agg(i, i)"
-                 " FROM generate_series(1, 999) i)");
+    assert_true(test_sql_bool(fx, "SELECT is_new IS NULL FROM tenon.step_in('{\"step\": {\"name\":"
+                                  " \"n\", \"value\": [' || repeat('1e-16383,', 64) ||"
+                                  " '1e-16383]}}', 1, NULL, NULL)"));
+    test_sql(fx, "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048567)))", claim);
+    test_sql_fails(fx, "22023", "steps of 10485", "SELECT tenon.step('%s', 'o')", claim);
+    test_sql(fx, "UPDATE tenon.task SET step_count = NULL, step_bytes = NULL");
+    test_sql(fx, "SELECT tenon.put_step(id, i::text, to_jsonb(i)) FROM tenon.task,"
+                 " generate_series(1, 999) i");
     test_sql(fx, "SELECT tenon.step('%s', 'the last')", claim);
     test_sql_fails(fx, "22023", "name 'one more'|at most 1000 of a task",
                    "SELECT tenon.step('%s', 'one more')", claim);

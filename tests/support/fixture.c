@@ -181,17 +181,23 @@ int fixture_setup(void **state)
     return failed;
 }
 
-/* start_time, claim_key and worker_id go together, whatever the test did: claims rely on it, and no
- * CHECK of the table says so. Where there is no table, that is right as well. */
-static bool claims_are_whole(const struct fixture *fx)
+/* Whatever the test did: start_time, claim_key and worker_id go together, and step_count and
+ * step_bytes are those of the task's steps. Claims rely on it, and no CHECK of the table says so.
+ * Where there is no table, that is right as well. */
+static bool tasks_are_whole(const struct fixture *fx)
 {
     PGconn *conn = PQconnectdb(fx->database_url);
-    PGresult *torn = PQexec(conn, "SELECT id FROM tenon.task"
-                                  " WHERE num_nulls(start_time, claim_key, worker_id) NOT IN"
-                                  " (0, 3)");
+    PGresult *torn = PQexec(
+        conn,
+        "SELECT t.id FROM tenon.task t CROSS JOIN LATERAL (SELECT nullif(count(*), 0) AS n,"
+        " octet_length(jsonb_object_agg(s.name, s.value)::text) AS bytes FROM tenon.task_step s"
+        " WHERE s.task_id = t.id) s"
+        " WHERE num_nulls(t.start_time, t.claim_key, t.worker_id) NOT IN (0, 3)"
+        " OR (t.step_count, t.step_bytes) IS DISTINCT FROM (s.n, s.bytes)");
     int n = PQntuples(torn);
     if (n > 0) {
-        print_error("task %s has only some of start_time, claim_key and worker_id\n",
+        print_error("task %s has only some of start_time, claim_key and worker_id, or other steps"
+                    " than step_count and step_bytes say\n",
                     PQgetvalue(torn, 0, 0));
     }
     PQclear(torn);
@@ -203,7 +209,7 @@ int fixture_teardown(void **state)
 {
     struct fixture *fx = *state;
     processes_end(fx);
-    bool whole = claims_are_whole(fx);
+    bool whole = tasks_are_whole(fx);
     if (*fx->vhost) {
         empty_vhost(fx);
     }

@@ -36,12 +36,11 @@ static const char stage_triggers[] =
     "CREATE TRIGGER waits AFTER INSERT OR UPDATE OF signal ON tenon.waiting FOR EACH ROW"
     " EXECUTE FUNCTION public.waits();"
     "CREATE FUNCTION public.wakes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-    " INSERT INTO public.woken SELECT NEW.id, s.key, s.value, clock_timestamp()"
-    "  FROM jsonb_each(NEW.steps) s WHERE s.key IN (SELECT w.signal FROM public.wait w"
-    "   WHERE w.task = NEW.id) AND NOT coalesce(OLD.steps, '{}') ? s.key;"
+    " INSERT INTO public.woken SELECT NEW.task_id, NEW.name, NEW.value, clock_timestamp()"
+    "  FROM tenon.waiting w WHERE w.task_id = NEW.task_id AND w.signal = NEW.name;" /* no retry */
     " RETURN NULL; END $$;"
-    "CREATE TRIGGER wakes AFTER UPDATE ON tenon.task FOR EACH ROW"
-    " WHEN (OLD.wanted_at IS NOT NULL AND NEW.steps IS NOT NULL) EXECUTE FUNCTION public.wakes()";
+    "CREATE TRIGGER wakes AFTER INSERT ON tenon.task_step FOR EACH ROW EXECUTE FUNCTION"
+    " public.wakes()";
 
 /* As handlers do, but they ask again sooner. */
 static const char stage_take[] =
@@ -74,8 +73,9 @@ static const char stage_clear[] =
     " FOREACH t IN ARRAY '{tenon.task,tenon.dead,tenon.history,tenon.attempt,tenon.flow,"
     "  tenon.flow_task,tenon.flow_wait,tenon.flow_note,tenon.limit_task,tenon.limit_event,"
     "  tenon.limit_due,tenon.limit_start,tenon.limit_turn,tenon.limit,tenon.paused,tenon.signal,"
-    "  tenon.waiting,tenon.worker,public.made,public.ended,public.start,public.sent,public.wait,"
-    "  public.woken,public.line,public.free,public.rule,public.turn}'::text[] LOOP"
+    "  tenon.waiting,tenon.worker,tenon.task_step,public.made,public.ended,public.start,"
+    "  public.sent,public.wait,public.woken,public.line,public.free,public.rule,public.turn}'"
+    "::text[] LOOP"
     "  EXECUTE 'DELETE FROM ' || t; END LOOP;"
     " SET LOCAL session_replication_role = origin;"
     " INSERT INTO tenon.limit SELECT * FROM public.limits;"

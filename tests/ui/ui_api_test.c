@@ -180,8 +180,7 @@ static void test_what_a_task_has_to_do_with_others(void **state)
                  " tenon.flow('{\"name\": \"" HOSTILE "\", \"tasks\": [{\"name\": \"a\","
                  " \"kind\": \"k\"}, {\"name\": \"" HOSTILE "\", \"kind\": \"k\", \"depends_on\":"
                  " [\"a\"], \"limit_keys\": [\"t:<b>\"]}]}');"
-                 "UPDATE tenon.task SET steps = '{\"" HOSTILE "\": 12345678901234567890.5}'"
-                 " WHERE id = 2;"
+                 "SELECT tenon.put_step(2, '" HOSTILE "', '12345678901234567890.5');"
                  "INSERT INTO tenon.waiting VALUES (2, '" HOSTILE "', now())");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/tasks/2");

@@ -89,10 +89,7 @@ static void test_a_death_at_each_step(void **state)
                    "SELECT start_time IS NOT NULL AND crashes = %d, t.* FROM tenon.task t", i);
         test_sql(fx, "UPDATE tenon.task SET payload = '{\"ms\": 1}' WHERE crashes = %d",
                  DEATHS - 1);
-        test_sql(fx,
-                 "UPDATE tenon.task SET steps = coalesce(steps, '{}') || jsonb_build_object('step "
-                 "%d', 1)",
-                 i);
+        test_sql(fx, "SELECT tenon.put_step(id, 'step %d', '1') FROM tenon.task", i);
         process_kill(p);
         p = start(fx, "1", "1");
     }

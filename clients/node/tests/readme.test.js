@@ -195,11 +195,12 @@ test('what the README says is so', async (t) => {
         await worked(dir, ['order.js']);
         const steps = async () =>
             single(client, 'SELECT steps FROM tenon.tasks WHERE id = $1', task);
-        const { reserve, charge, ...rest } = await steps();
+        const { reserve, charge } = await steps();
         assert.deepEqual([reserve, charge], [1, { key: `charge-${task}` }]);
-        const slept = { ...rest, 'cooling-off': 0 };
-        const wake = 'UPDATE tenon.task SET run_at = now(), steps = steps || $2 WHERE id = $1';
-        await client.query(wake, [task, JSON.stringify(slept)]);
+        const wake = 'UPDATE tenon.task SET run_at = now() WHERE id = $1';
+        await client.query(wake, [task]);
+        const slept = `UPDATE tenon.task_step SET value = '0' WHERE task_id = $1 AND name = $2`;
+        await client.query(slept, [task, 'cooling-off']);
         await worked(dir, ['order.js']);
         const state = 'SELECT state FROM tenon.tasks WHERE id = $1';
         assert.equal(await single(client, state, task), 'blocked');

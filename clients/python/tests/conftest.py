@@ -24,7 +24,7 @@ def conn() -> Iterator[psycopg.Connection]:
     with psycopg.connect(URL) as conn:
         yield conn
         conn.rollback()
-        conn.execute("TRUNCATE tenon.task, tenon.history, tenon.dead, tenon.attempt")
+        conn.execute("TRUNCATE tenon.task, tenon.task_step, tenon.history, tenon.dead, tenon.attempt")
 
 
 @pytest.fixture

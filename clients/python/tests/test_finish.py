@@ -41,7 +41,7 @@ def context(conn: psycopg.Connection) -> tenon.Context:
 
 def kept(conn: psycopg.Connection) -> tuple[Any, Any]:
     """Its steps while it is there; its result once it is not."""
-    left = conn.execute("SELECT steps FROM tenon.task").fetchall()
+    left = conn.execute("SELECT steps FROM tenon.tasks WHERE end_time IS NULL").fetchall()
     ended = conn.execute("SELECT result FROM tenon.history").fetchall()
     conn.rollback()
     assert len(left) + len(ended) == 1
