@@ -1,4 +1,4 @@
-/* The entry points of the commands; cli/main.c has the table. */
+/* The commands: the table of cli/commands.c, and their entry points. */
 #ifndef TENON_CLI_COMMAND_H
 #define TENON_CLI_COMMAND_H
 
@@ -6,17 +6,34 @@
 
 #include <stdio.h>
 
-/* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
- * person. */
+/* In the order of tenon --help. */
+enum command_group {
+    COMMANDS_TASKS,
+    COMMANDS_QUEUES,
+    COMMANDS_PLANS,
+    COMMANDS_FLEET,
+    COMMANDS_SETUP,
+    COMMANDS_DEVELOPMENT,
+    COMMAND_GROUPS
+};
+extern const char *const command_groups[COMMAND_GROUPS]; /* their headings */
+
+enum { EXAMPLES_MAX = 3 };
+
+/* A daemon logs, and returns its exit code; a command answers on stdout, and main() prints its
+ * fault for a person. */
 struct command_row {
     enum command command;
+    enum command_group group;
     int (*daemon)(const struct options *o);
     bool (*run)(const struct options *o, struct fault *f);
     size_t args_min, args_max;
     const char *args;
-    const char *text;
+    const char *text;                   /* one line: what it does */
+    const char *more;                   /* further lines for --help, or NULL */
+    const char *examples[EXAMPLES_MAX]; /* at least two; command lines */
 };
-extern const struct command_row command_rows[];
+extern const struct command_row command_rows[]; /* by group */
 extern const size_t command_rows_n;
 
 int scaler_main(const struct options *o);

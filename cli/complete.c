@@ -86,7 +86,7 @@ void complete_bash(FILE *out)
 }
 
 /* '(-c --config)'{-c,--config}'[Read this config file]:FILE:_files' */
-static void zsh_option(FILE *out, const struct option_row *row)
+static void zsh_option(FILE *out, const struct option_row *row, enum command command)
 {
     const char *each = row->type == OPTION_TYPE_EACH ? "*" : "";
     if (row->letter) {
@@ -95,7 +95,7 @@ static void zsh_option(FILE *out, const struct option_row *row)
     } else {
         (void)fprintf(out, "            '%s--%s[", each, row->name);
     }
-    put_short(out, row->text);
+    put_short(out, option_text_for(row, command));
     (void)fputc(']', out);
     if (row->choices) {
         (void)fprintf(out, ":value:(%s)", row->choices);
@@ -110,7 +110,7 @@ static void zsh_command(FILE *out, const struct command_row *row)
     (void)fprintf(out, "    %s)\n        _arguments -s \\\n", command_word(row->command));
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (option_is_of(&option_rows[i], row->command)) {
-            zsh_option(out, &option_rows[i]);
+            zsh_option(out, &option_rows[i], row->command);
         }
     }
     (void)fputs(names_file(row->args) ? "            '*:file:_files' ;;\n"
@@ -138,11 +138,13 @@ void complete_zsh(FILE *out)
     (void)fputs("    esac\n}\n_tenon \"$@\"\n", out);
 }
 
-static void fish_option(FILE *out, const struct option_row *row)
+/* The option in these commands, which share a text. */
+static void fish_option(FILE *out, const struct option_row *row, uint64_t commands,
+                        const char *text)
 {
     (void)fputs("complete -c tenon -n '__fish_seen_subcommand_from", out);
     for (size_t i = 0; i < command_rows_n; i++) {
-        if (option_is_of(row, command_rows[i].command)) {
+        if (commands >> command_rows[i].command & 1) {
             (void)fprintf(out, " %s", command_word(command_rows[i].command));
         }
     }
@@ -156,8 +158,22 @@ static void fish_option(FILE *out, const struct option_row *row)
         (void)fputs(names_file(row->arg) ? " -r -F" : " -x", out);
     }
     (void)fputs(" -d '", out);
-    put_short(out, row->text);
+    put_short(out, text);
     (void)fputs("'\n", out);
+}
+
+static void fish_options(FILE *out)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        uint64_t others = option_rows[i].commands;
+        for (size_t j = 0; j < option_uses_n; j++) {
+            if (option_uses[j].id == i) {
+                fish_option(out, &option_rows[i], option_uses[j].commands, option_uses[j].text);
+                others &= ~option_uses[j].commands;
+            }
+        }
+        fish_option(out, &option_rows[i], others, option_rows[i].text);
+    }
 }
 
 void complete_fish(FILE *out)
@@ -174,7 +190,5 @@ void complete_fish(FILE *out)
             (void)fprintf(out, "complete -c tenon -n '__fish_seen_subcommand_from %s' -F\n", word);
         }
     }
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        fish_option(out, &option_rows[i]);
-    }
+    fish_options(out);
 }

@@ -1,24 +1,27 @@
 #include "cli/command.h"
 #include "core/base/buf.h"
 
+#include <string.h>
+
 enum { TEXT_BYTES_MAX = 4096 };
 
-/* As roff wants it; what stands between ` is bold. */
+/* Escaped for roff; text between ` is bold. */
 static void put(FILE *out, const char *text)
 {
     bool bold = false;
-    if (*text == '.' || *text == '\'') {
+    if (*text == '.') {
         (void)fputs("\\&", out);
     }
     for (; *text; text++) {
         if (*text == '`') {
             bold = !bold;
             (void)fputs(bold ? "\\fB" : "\\fR", out);
-        } else if (*text == '\\' || *text == '-' || *text == '~' || *text == '^') {
-            (void)fputs(*text == '\\'  ? "\\e"
-                        : *text == '-' ? "\\-"
-                        : *text == '~' ? "\\(ti"
-                                       : "\\(ha",
+        } else if (strchr("\\-~^'", *text)) {
+            (void)fputs(*text == '\\'   ? "\\e"
+                        : *text == '-'  ? "\\-"
+                        : *text == '~'  ? "\\(ti"
+                        : *text == '\'' ? "\\(aq"
+                                        : "\\(ha",
                         out);
         } else {
             (void)fputc(*text, out);
@@ -40,6 +43,9 @@ static void put_command(FILE *out, const struct command_row *row)
     (void)fputs(*row->args ? "\\fR " : "\\fR", out);
     put_line(out, row->args);
     put_line(out, row->text);
+    if (row->more) {
+        put_line(out, row->more);
+    }
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (option_is_of(&option_rows[i], row->command) &&
             option_rows[i].commands != COMMANDS_ALL) {
@@ -49,6 +55,11 @@ static void put_command(FILE *out, const struct command_row *row)
         }
     }
     (void)fputs(*comma == ',' ? ".\n" : "", out);
+    (void)fputs(".IP\n.EX\n", out);
+    for (size_t i = 0; i < EXAMPLES_MAX && row->examples[i]; i++) {
+        put_line(out, row->examples[i]);
+    }
+    (void)fputs(".EE\n", out);
 }
 
 static void put_option(FILE *out, const struct option_row *row)
@@ -68,7 +79,7 @@ static void put_option(FILE *out, const struct option_row *row)
     buf_init(&b, TEXT_BYTES_MAX);
     option_describe(row, &b);
     buf_put_text(&b, " Commands: ");
-    option_commands(row, &b);
+    option_commands(row->commands, &b);
     if (!row->typed) {
         buf_printf(&b, ". Variable: `%s`%s%s", variable, row->env ? " or " : "",
                    row->env ? row->env : "");
@@ -87,25 +98,32 @@ static const char head[] =
     "[\\fIOPTIONS\\fR] [\\fIARGUMENTS\\fR]\n"
     ".SH DESCRIPTION\n"
     "An application inserts a task in its own transaction. After the commit a worker claims it,\n"
-    "runs the program that handles its kind, and finishes it. A cleaner wakes workers for what\n"
-    "was overlooked, and recovers what dead workers left.\n";
+    "runs the program that handles its kind, and finishes it. A cleaner wakes workers for tasks\n"
+    "whose message was lost, and recovers the tasks of dead workers.\n";
 
 static const char foot[] =
     ".SH ENVIRONMENT\n"
-    "Each option that has a variable may be given in it; the command line is stronger than the\n"
-    "environment, and that is stronger than the config file.\n"
+    "An option that has a variable can be set by it. The command line overrides the environment,\n"
+    "and the environment overrides the config file.\n"
+    ".SH CONFIG FILE\n"
+    "\\fB\\-\\-config\\fR or TENON_CONFIG names it. A key is the name of an option without the\n"
+    "dashes. One file serves all commands.\n"
+    ".IP\n.EX\n"
+    "database\\-url = \\(aqpostgresql://app@db.example/app?sslmode=verify\\-full\\(aq\n"
+    "queues = {default, mail}\nslots = 8\nuntil\\-empty = no\n.EE\n"
     ".SH FILES\n"
     ".TP\n"
     "\\fI/etc/tenon/worker.env\\fR, \\fI/etc/tenon/cleaner.env\\fR\n"
-    "variables of the services tenon\\-worker and tenon\\-cleaner\n"
+    "the variables of the services tenon\\-worker and tenon\\-cleaner\n"
     ".TP\n"
     "\\fI/etc/tenon/handlers.conf\\fR\n"
-    "which program handles which kind\n"
+    "the program that handles each kind\n"
     ".SH EXIT STATUS\n"
     ".TP\n0\ndone; a worker that has drained\n"
-    ".TP\n1\nfailed: a server is away, no memory, a bug\n"
-    ".TP\n2\na person must act: an option, a file, a right, a missing or older schema\n"
-    ".TP\n3\nthe schema is newer than this program and cannot be used by it\n";
+    ".TP\n1\nfailed: a server cannot be reached, memory is exhausted, a bug\n"
+    ".TP\n2\na person must act: an option, a file or a right is wrong, or the schema is missing\n"
+    "or older than the program\n"
+    ".TP\n3\nthe schema is newer than this program can use\n";
 
 void manual_page(FILE *out)
 {
@@ -113,6 +131,9 @@ void manual_page(FILE *out)
     (void)fputs(head, out);
     (void)fputs(".SH COMMANDS\nEach command has \\fB\\-\\-help\\fR.\n", out);
     for (size_t i = 0; i < command_rows_n; i++) {
+        if (i == 0 || command_rows[i].group != command_rows[i - 1].group) {
+            (void)fprintf(out, ".SS %s\n", command_groups[command_rows[i].group]);
+        }
         put_command(out, &command_rows[i]);
     }
     (void)fputs(".SH OPTIONS\n", out);

@@ -158,7 +158,7 @@ static bool read_flag(struct options *o, const char *word, const char *next, boo
     if (!text) {
         char allowed[OPTION_ALLOWED_BYTES];
         option_value_allowed(row, allowed);
-        return fault_set(f, FAULT_CONFIG, "--%s wants a value: %s", row->name, allowed);
+        return fault_set(f, FAULT_CONFIG, "--%s needs a value: %s", row->name, allowed);
     }
     char where[NAME_BYTES_MAX];
     (void)snprintf(where, sizeof where, "--%s", row->name);
@@ -248,9 +248,8 @@ static bool read_defaults(struct options *o, struct fault *f)
         if (!by_hand && row->required >> o->command & 1) {
             char allowed[OPTION_ALLOWED_BYTES];
             option_value_allowed(row, allowed);
-            return fault_set(f, FAULT_CONFIG,
-                             "--%s is not given: set it, or the variable %s, to %s", row->name,
-                             row->env, allowed);
+            return fault_set(f, FAULT_CONFIG, "--%s is missing: set it, or the variable %s, to %s",
+                             row->name, row->env, allowed);
         }
         if (row->def && !value_set(o, row, SOURCE_DEFAULT, row->name, row->def, f)) {
             return false;

@@ -165,10 +165,19 @@ struct option_row {
     bool typed;                     /* only the command line may give it */
     bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
     const char *allowed;            /* what that is, in words */
-    const char *text;               /* one sentence, in Markdown */
+    const char *text;               /* what it does, in Markdown */
+};
+
+/* What an option does in some of its commands, where the row's text does not fit them. */
+struct option_use {
+    enum option_id id;
+    uint64_t commands;
+    const char *text;
 };
 
 extern const struct option_row option_rows[OPTION_COUNT]; /* by enum option_id */
+extern const struct option_use option_uses[];
+extern const size_t option_uses_n;
 
 struct options; /* the values of one run */
 
@@ -202,14 +211,14 @@ bool option_took_env(const struct options *o, enum option_id id); /* of the row'
 size_t option_items(const struct options *o, enum option_id id);
 const char *option_item(const struct options *o, enum option_id id, size_t i);
 
-/* What stands on the command line beside the options. */
+/* The words of the command line that are not options. */
 size_t options_args(const struct options *o);
 const char *options_arg(const struct options *o, size_t i);
 
 /* Parse "25s" into milliseconds: a whole number and one of ms, s, min, h, d. */
 MUST_CHECK bool duration_parse(const char *text, int64_t *ret_ms);
 
-/* The row of a name as it stands on the command line, after the dashes; or NULL. */
+/* The row of an option's name, without the dashes; or NULL. */
 const struct option_row *option_find(const char *name, size_t bytes);
 
 /* "TENON_LOG_LEVEL" */
@@ -217,13 +226,16 @@ void option_variable(const struct option_row *row, char *text, size_t size);
 
 struct buf;
 
-/* What an option means, what is allowed and what is the default; and "setup, worker", or "all".
- * Both are put behind what is in `b`. */
-void option_describe(const struct option_row *row, struct buf *b);
-void option_commands(const struct option_row *row, struct buf *b);
+/* What an option does in a command: the text of its use there, else of its row. */
+const char *option_text_for(const struct option_row *row, enum command command);
 
-/* The options of a command as they stand in --help; all of them as docs/options.md. Values are
- * never shown, only defaults. */
+/* What an option does in all of its commands, what is allowed and the default; and the words of a
+ * set of commands, "setup, worker", or "all". Both are appended to `b`. */
+void option_describe(const struct option_row *row, struct buf *b);
+void option_commands(uint64_t commands, struct buf *b);
+
+/* The options of a command as --help prints them: its own first, then those that all commands have;
+ * and all options as docs/options.md. Values are never shown, only defaults. */
 void options_help(FILE *out, enum command command);
 void options_markdown(FILE *out);
 

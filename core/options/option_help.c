@@ -15,10 +15,19 @@ void option_variable(const struct option_row *row, char *text, size_t size)
     }
 }
 
-/* The sentence, then what is allowed, unless that is anything or a flag, and the default. */
-void option_describe(const struct option_row *row, struct buf *b)
+const char *option_text_for(const struct option_row *row, enum command command)
 {
-    buf_put_text(b, row->text);
+    for (size_t i = 0; i < option_uses_n; i++) {
+        if (row == &option_rows[option_uses[i].id] && option_uses[i].commands >> command & 1) {
+            return option_uses[i].text;
+        }
+    }
+    return row->text;
+}
+
+/* What is allowed, unless that is anything or a flag, and the default. */
+static void put_values(const struct option_row *row, struct buf *b)
+{
     if (row->allowed || row->choices || row->max > 0) {
         char allowed[OPTION_ALLOWED_BYTES];
         option_value_allowed(row, allowed);
@@ -27,6 +36,19 @@ void option_describe(const struct option_row *row, struct buf *b)
     if (row->def) {
         buf_printf(b, " Default: %s.", row->def);
     }
+}
+
+void option_describe(const struct option_row *row, struct buf *b)
+{
+    buf_put_text(b, row->text);
+    for (size_t i = 0; i < option_uses_n; i++) {
+        if (row == &option_rows[option_uses[i].id]) {
+            buf_put_text(b, " For `");
+            option_commands(option_uses[i].commands, b);
+            buf_printf(b, "`: %s", option_uses[i].text);
+        }
+    }
+    put_values(row, b);
 }
 
 /* Print a text word by word, so that no line is longer than HELP_COLUMNS; without Markdown's `. */
@@ -51,7 +73,7 @@ static void print_wrapped(FILE *out, const char *text)
     (void)fputc('\n', out);
 }
 
-static void help_row(FILE *out, const struct option_row *row)
+static void help_row(FILE *out, const struct option_row *row, enum command command)
 {
     struct buf text;
     char name[64];
@@ -63,29 +85,36 @@ static void help_row(FILE *out, const struct option_row *row)
         (void)fprintf(out, "\n%*s", HELP_INDENT, "");
     }
     buf_init(&text, TEXT_BYTES_MAX);
-    option_describe(row, &text);
+    buf_put_text(&text, option_text_for(row, command));
+    put_values(row, &text);
     print_wrapped(out, buf_text(&text));
     buf_clear(&text);
 }
 
 void options_help(FILE *out, enum command command)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (option_is_of(&option_rows[i], command)) {
-            help_row(out, &option_rows[i]);
+    const char *heads[] = {"Options:\n", "\nOptions of all commands:\n"};
+    for (int of_all = 0; of_all <= 1; of_all++) {
+        const char *head = heads[of_all];
+        for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
+            if (option_is_of(row, command) && (row->commands == COMMANDS_ALL) == of_all) {
+                (void)fputs(head, out);
+                help_row(out, row, command);
+                head = "";
+            }
         }
     }
 }
 
-void option_commands(const struct option_row *row, struct buf *b)
+void option_commands(uint64_t commands, struct buf *b)
 {
     const char *comma = "";
-    if (row->commands == COMMANDS_ALL) {
+    if (commands == COMMANDS_ALL) {
         buf_put_text(b, "all");
         return;
     }
     for (enum command c = 0; c < COMMAND_COUNT; c++) {
-        if (option_is_of(row, c)) {
+        if (commands >> c & 1) {
             buf_printf(b, "%s%s", comma, command_word(c));
             comma = ", ";
         }
@@ -104,7 +133,7 @@ static void markdown_row(FILE *out, const struct option_row *row)
         buf_printf(&b, " `-%c`", row->letter);
     }
     buf_put_text(&b, " | ");
-    option_commands(row, &b);
+    option_commands(row->commands, &b);
     if (row->typed) {
         buf_put_text(&b, " | | ");
     } else {
@@ -123,15 +152,15 @@ void options_markdown(FILE *out)
         "# Options\n\n"
         "Printed by `tenon options --markdown` from `core/options/option_rows.c`; do not edit.\n\n"
         "A value comes from the command line, else from the environment, else from the config "
-        "file, else from the table below. An empty variable counts as not given. A flag may be "
-        "turned off again with `--flag=no`. An option without a variable is given on the command "
-        "line only, and so is whatever says which tasks an operator means or what he changes.\n\n"
-        "The config file is named with `--config` or `TENON_CONFIG`. Its keys are the names "
-        "below without the dashes in front; an unknown key is an error. One file serves all "
-        "commands. Values that hold anything but letters, digits "
-        "and `_ . : / @ -` stand in quotes; between double quotes `${NAME}` is replaced by "
-        "the environment variable (one that is not set is an error: `${NAME:-value}` gives a "
-        "default), between single quotes nothing is.\n\n"
+        "file, else it is the default. An empty variable counts as not given. `--flag=no` turns a "
+        "flag off again. An option without a variable can only be given on the command line; this "
+        "concerns all options that select the tasks of an act or say what it changes.\n\n"
+        "`--config` or `TENON_CONFIG` names the config file. Its keys are the names below without "
+        "the leading dashes; an unknown key is an error. One file serves all commands. Quote a "
+        "value with characters other than letters, digits and `_ . : / @ -`. Between double "
+        "quotes, `${NAME}` is replaced by the environment variable, and `${NAME:-value}` has a "
+        "default; without a default, a variable that is not set is an error. Between single quotes "
+        "nothing is replaced.\n\n"
         "```\n"
         "# tenon.conf\n"
         "database-url = 'postgresql://app@db.example/app?sslmode=verify-full'\n"

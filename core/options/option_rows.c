@@ -1,8 +1,8 @@
 #include "core/options/option_value.h"
 
 #define IN(COMMAND) (UINT64_C(1) << COMMAND_##COMMAND)
-#define SERVERS (IN(ENQUEUE) | IN(WORKER) | IN(CLEANER)) /* those that need a broker */
-#define TASKS (IN(ENQUEUE) | IN(SCHEDULE))               /* those that say what a task is to be */
+#define SERVERS (IN(ENQUEUE) | IN(WORKER) | IN(CLEANER)) /* need a broker */
+#define TASKS (IN(ENQUEUE) | IN(SCHEDULE))               /* describe a new task */
 #define ACTS (IN(RETRY) | IN(CANCEL) | IN(DELETE) | IN(RUN_NOW) | IN(SET))
 #define FILTERS (IN(LIST) | ACTS)
 #define PAUSES (IN(PAUSE) | IN(RESUME))
@@ -18,45 +18,44 @@ enum { DAY_MS = 86400000 };
     [OPTION_##ID] = {.name = NAME, .commands = COMMANDS, .arg = ARG, .text = TEXT, __VA_ARGS__}
 
 const struct option_row option_rows[OPTION_COUNT] = {
-    OPTION(CONFIG, "config", COMMANDS_ALL, "FILE", "Read this config file.", .letter = 'c'),
-    OPTION(
-        DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
-        "The PostgreSQL database; what the URL leaves out, libpq's variables (PGHOST, PGDATABASE "
-        "...) say. On the command line a password can be seen in `ps`.",
-        .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~IN(DEV),
-        .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
-                   "sslmode=verify-full"),
+    OPTION(CONFIG, "config", COMMANDS_ALL, "FILE", "Read options from this config file.",
+           .letter = 'c'),
+    OPTION(DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
+           "The PostgreSQL database. Parts that the URL omits come from libpq's variables "
+           "(PGHOST, PGDATABASE ...). A password on the command line is visible in `ps`.",
+           .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~IN(DEV),
+           .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
+                      "sslmode=verify-full"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | IN(SETUP) | IN(DOCTOR) | IN(DEV), "URL",
-           "The RabbitMQ broker. `none` works without one: the cleaner then wakes workers by "
-           "NOTIFY, a task starts within milliseconds, and a backlog is drained as fast or "
-           "faster; it is for few producers and workers. Hosts of a cluster stand beside each "
-           "other, `amqp://user:word@a:5672,b:5672/vhost`, and are tried in this "
-           "order. On the command line a password can be seen in `ps`.",
+           "The RabbitMQ broker. The hosts of a cluster are separated by commas, "
+           "`amqp://user:word@a:5672,b:5672/vhost`, and are tried in this order. With `none`, "
+           "tenon works without RabbitMQ: the cleaner wakes workers by NOTIFY. Tasks then start "
+           "within milliseconds too, and a backlog is drained at least as fast; this suits a "
+           "small number of producers and workers. A password on the command line is visible in "
+           "`ps`.",
            .env = "AMQP_URL", .secret = true, .required = SERVERS, .fits = fits_amqp_url,
            .allowed = "an amqp:// or amqps:// URL, or none"),
-    OPTION(LOG_LEVEL, "log-level", COMMANDS_ALL, "LEVEL", "Log this and what is worse.",
-           .type = OPTION_TYPE_CHOICE, .choices = "error warning info debug", .def = "info"),
+    OPTION(LOG_LEVEL, "log-level", COMMANDS_ALL, "LEVEL",
+           "Log events of this level and of the more severe ones.", .type = OPTION_TYPE_CHOICE,
+           .choices = "error warning info debug", .def = "info"),
     OPTION(LOG_FORMAT, "log-format", COMMANDS_ALL, "FORMAT",
-           "How a log line is written; log lines go to stderr.", .type = OPTION_TYPE_CHOICE,
+           "The format of log lines, which are written to stderr.", .type = OPTION_TYPE_CHOICE,
            .choices = "logfmt json", .def = "logfmt"),
     OPTION(HELP, "help", COMMANDS_ALL, NULL, "Show this help.", .letter = 'h',
            .type = OPTION_TYPE_FLAG, .typed = true),
-    OPTION(JSON, "json", LISTS, NULL, "Print one JSON object (docs/cli.md).",
-           .type = OPTION_TYPE_FLAG),
+    OPTION(JSON, "json", LISTS, NULL, "Print one JSON object.", .type = OPTION_TYPE_FLAG),
     OPTION(DRY_RUN, "dry-run", IN(SETUP) | IN(SCHEDULE) | ACTS, NULL,
-           "Print what would be done, of `setup` with the SQL, and change nothing.",
-           .type = OPTION_TYPE_FLAG),
-    OPTION(
-        GRANT_PRODUCER, "grant-producer", IN(SETUP), "ROLE",
-        "Let this role enqueue and cancel tasks, wait for their results, send signals, and finish, "
-        "extend and record the steps and the progress of those that it runs, and nothing else; "
-        "with `--queues` or "
-        "`--kinds`, enqueue only to those."),
+           "Print what the command would do, and change nothing.", .type = OPTION_TYPE_FLAG),
+    OPTION(GRANT_PRODUCER, "grant-producer", IN(SETUP), "ROLE",
+           "Let this role enqueue and cancel tasks, wait for their results, send signals, and "
+           "finish or extend the tasks that it runs and record their steps and progress, but "
+           "nothing else. With `--queues` or `--kinds`, it may enqueue only to those."),
     OPTION(KINDS, "kinds", IN(SETUP), "KIND,...",
-           "The kinds that the role of `--grant-producer` may enqueue; without it all.",
+           "The only kinds that the role of `--grant-producer` may enqueue; by default all.",
            .type = OPTION_TYPE_LIST, .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(GRANT_READER, "grant-reader", IN(SETUP), "ROLE",
-           "Let this role read everything, as `tenon status`, `tenon list` and `tenon show` do."),
+           "Let this role read everything, which `tenon status`, `tenon list` and `tenon show` "
+           "need."),
     OPTION(GRANT_OPERATOR, "grant-operator", IN(SETUP), "ROLE",
            "Let this role read everything, change queues, kinds and settings, enqueue, pause and "
            "resume, and cancel, retry, change and delete any task."),
@@ -65,262 +64,312 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(GRANT_CLEANER, "grant-cleaner", IN(SETUP), "ROLE",
            "Let this role do what `tenon cleaner` does, and nothing else."),
     OPTION(QUEUE, "queue", TASKS | FILTERS | IN(KIND) | IN(CANARY), "QUEUE",
-           "The task's queue; else the one of its kind in `tenon.kind`, else `default`. Of a "
-           "filter: only tasks of this queue. For `kind`: the queue of its tasks.",
-           .letter = 'q', .fits = fits_queue, .allowed = QUEUE_ALLOWED),
+           "Only tasks of this queue.", .letter = 'q', .fits = fits_queue,
+           .allowed = QUEUE_ALLOWED),
     OPTION(PRIORITY, "priority", TASKS | IN(SET) | DEFAULTS, "N",
-           "Higher runs first; else the one of its kind or queue, else 4.", .letter = 'p',
-           .type = OPTION_TYPE_INT, .max = 9),
+           "The priority; a higher one runs first. By default that of the kind or queue, else 4.",
+           .letter = 'p', .type = OPTION_TYPE_INT, .max = 9),
     OPTION(RUN_AT, "run-at", IN(ENQUEUE) | IN(SET), "TIME",
-           "Not before this moment, at most 10 years ahead, such as `2030-01-31 08:00+01` or "
-           "anything else that PostgreSQL reads; without a zone it is UTC."),
-    OPTION(DELAY, "delay", IN(ENQUEUE), "TIME", "Not before so much time has passed.",
+           "Start at this time, at most 10 years ahead, such as `2030-01-31 08:00+01`. Any form "
+           "that PostgreSQL reads will do; without a zone it is UTC."),
+    OPTION(DELAY, "delay", IN(ENQUEUE), "TIME", "Start after this time has passed.",
            .type = OPTION_TYPE_DURATION, .max = (int64_t)3650 * DAY_MS),
     OPTION(UNIQUE_KEY, "unique-key", IN(ENQUEUE) | FILTERS, "KEY",
-           "While an unfinished task holds this key (1 to 200 characters), its id is returned "
-           "instead of a new task's. Of a filter: only tasks with this unique key.",
-           .typed = true),
-    OPTION(
-        ON_CONFLICT, "on-conflict", IN(ENQUEUE), "keep|replace|merge",
-        "What becomes of an unstarted task that holds the key: `keep` it, the default; `replace` "
-        "its payload and times; `merge` the payloads."),
+           "Only tasks with this unique key.", .typed = true),
+    OPTION(ON_CONFLICT, "on-conflict", IN(ENQUEUE), "keep|replace|merge",
+           "When a task with this unique key waits to start: `keep` it unchanged, which is the "
+           "default, `replace` its payload and times, or `merge` the payloads."),
     OPTION(UNIQUE_FOR, "unique-for", IN(ENQUEUE), "TIME",
-           "The key is taken for so long, also after its task has ended.",
+           "Reserve the unique key for this long, even after the task has ended.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)365 * DAY_MS),
     OPTION(DEBOUNCE, "debounce", IN(ENQUEUE), "TIME",
-           "Start when nobody has enqueued under the key for so long; the last payload counts.",
+           "Start when this time has passed without another enqueue under the unique key. The "
+           "last payload counts.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(DEBOUNCE_MAX, "debounce-max", IN(ENQUEUE), "TIME",
-           "With `--debounce`: no later than so long after the first.",
+           "With `--debounce`: start at the latest this long after the first enqueue.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)365 * DAY_MS),
     OPTION(START_BEFORE, "start-before", IN(ENQUEUE), "TIME",
-           "What has not started by this moment is expired; a moment as for `--run-at`."),
+           "The task expires if it has not started by this time, given as in `--run-at`."),
     OPTION(MAX_ATTEMPTS, "max-attempts", TASKS | DEFAULTS, "N",
-           "With so many failures the task is dead; else the number of its kind or queue, else 25.",
+           "The number of failures that makes the task dead; by default that of the kind or "
+           "queue, else 25.",
            .type = OPTION_TYPE_INT, .min = 1, .max = 1000),
-    OPTION(
-        TIMEOUT, "timeout", TASKS | DEFAULTS | IN(WAIT) | IN(CANARY), "TIME",
-        "How long one run may take; else the time of its kind or queue, else 1h. For `wait`: how "
-        "long to wait at most; without it until all have ended. For `canary`: likewise, else 10s.",
-        .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
-    OPTION(
-        RETRY, "retry", IN(ENQUEUE) | DEFAULTS, "POLICY",
-        "How long it waits after a failure: `polynomial`, `exponential(10 s, 1 h, 10 %)`, "
-        "`linear(...)` or `constant(...)`, with the first delay, the longest, and what chance "
-        "adds, or `polynomial(1 day, 10 %)`; else that of its kind or queue, else `polynomial`."),
+    OPTION(TIMEOUT, "timeout", TASKS | DEFAULTS | IN(WAIT) | IN(CANARY), "TIME",
+           "The time limit of one run; by default that of the kind or queue, else 1h.",
+           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
+    OPTION(RETRY, "retry", IN(ENQUEUE) | DEFAULTS, "POLICY",
+           "The delay before a retry: `polynomial`, `polynomial(1 day, 10 %)` with the longest "
+           "delay and the random addition, or `exponential(10 s, 1 h, 10 %)`, `linear(...)` or "
+           "`constant(...)` with the first delay in front. By default the policy of the kind or "
+           "queue, else `polynomial`."),
     OPTION(
         TRACE, "trace", IN(ENQUEUE), "TRACEPARENT", "The trace that the handler continues.",
         .fits = fits_trace,
         .allowed =
             "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),
-    OPTION(FLOW, "flow", IN(ENQUEUE) | FILTERS, "ID",
-           "The flow that it becomes a task of. Of a filter: only tasks of this flow.",
+    OPTION(FLOW, "flow", IN(ENQUEUE) | FILTERS, "ID", "Only tasks of this flow.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999999),
     OPTION(DEPENDS_ON, "depends-on", IN(ENQUEUE), "ID,...",
-           "With `--flow`: tasks of flows, which it waits for.", .type = OPTION_TYPE_LIST,
+           "With `--flow`: the tasks of flows that it waits for.", .type = OPTION_TYPE_LIST,
            .typed = true, .fits = fits_id, .allowed = "a task's number, at most 18 digits"),
-    OPTION(ON_PARENT_DEAD, "on-parent-dead", IN(ENQUEUE), "WHAT",
-           "What it does when one of them is dead, cancelled or expired: wait until that one is "
-           "retried and done, run, or be cancelled.",
+    OPTION(ON_PARENT_DEAD, "on-parent-dead", IN(ENQUEUE), "ACTION",
+           "With `--depends-on`, when one of those tasks is dead, cancelled or expired: `wait` "
+           "until that task is retried and done, which is the default, `run` nevertheless, or "
+           "`cancel` this task.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "wait run cancel"),
     OPTION(LIMIT_KEYS, "limit-keys", IN(ENQUEUE), "KEY,...",
-           "1 to 4 keys, such as `tenant:42`, whose limits hold for it.", .type = OPTION_TYPE_LIST,
-           .typed = true),
-    OPTION(
-        QUEUES, "queues", IN(WORKER) | IN(DEV) | IN(SETUP) | IN(SCALER), "QUEUE,...",
-        "The queues that a worker serves, or that a scaler asks for. For `setup`, where only the "
-        "command line counts: those that the role of `--grant-producer` may enqueue to; without it "
-        "all.",
-        .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
-        .allowed = QUEUE_ALLOWED),
+           "1 to 4 keys, such as `tenant:42`. The limits of these keys apply to the task.",
+           .type = OPTION_TYPE_LIST, .typed = true),
+    OPTION(QUEUES, "queues", IN(WORKER) | IN(DEV) | IN(SETUP) | IN(SCALER), "QUEUE,...",
+           "The queues to serve.", .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default",
+           .fits = fits_queue, .allowed = QUEUE_ALLOWED),
     OPTION(HANDLERS, "handlers", IN(WORKER) | IN(DEV), "FILE",
-           "The file that says which program handles which kind (docs/handlers-file.md)."),
+           "The file that assigns a program to each kind."),
     OPTION(HANDLER, "handler", IN(WORKER) | IN(DEV), "KIND=COMMAND",
-           "A program that handles one kind: started anew for each task, or after pool: one that "
-           "stays and reads tasks; may be given many times, in the variable one per line.",
+           "A program that handles one kind. It is started for each task; after `pool:`, it "
+           "keeps running and reads tasks from its stdin. Give the option once for each kind; "
+           "in the variable, one handler per line.",
            .type = OPTION_TYPE_EACH, .fits = fits_handler,
            .allowed = "KIND=COMMAND, where KIND is " KIND_ALLOWED),
     OPTION(SLOTS, "slots", IN(WORKER) | IN(DEV) | IN(SCALER), "N",
-           "How many children run at once, of all handlers together. For `scaler`: of each worker "
-           "that its command starts.",
-           .type = OPTION_TYPE_INT, .def = "auto", .min = 1, .max = 1000),
+           "How many handler processes run at once, over all kinds.", .type = OPTION_TYPE_INT,
+           .def = "auto", .min = 1, .max = 1000),
     OPTION(PRESENCE_URL, "presence-url", IN(WORKER), "URL",
-           "A direct way to the same database, when the database URL leads through a pooler, in "
-           "session or transaction mode; by default the database URL.",
+           "A direct connection to the same database, if the database URL leads through a pooler; "
+           "by default the database URL.",
            .secret = true),
     OPTION(PASS_ENV, "pass-env", IN(WORKER) | IN(DEV), "NAME,...",
-           "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "
-           "`AMQP_URL` where it took its own from there, and those that begin with `PG`.",
+           "Variables that handlers inherit although the worker connects with them: "
+           "`DATABASE_URL` or `AMQP_URL`, if the worker's own URL came from it, and names that "
+           "begin with `PG`.",
            .type = OPTION_TYPE_LIST, .fits = fits_variable, .allowed = VARIABLE_ALLOWED),
     OPTION(START_LIMIT, "start-limit", IN(WORKER) | IN(DEV), "TIME",
-           "How long a child of a pool handler may take to say hello; `start_limit` in a handler's "
-           "section of the handlers file overrides it.",
+           "How long a process of a pool handler may take to say hello. `start_limit` in the "
+           "handlers file overrides it for one handler.",
            .type = OPTION_TYPE_DURATION, .def = "60s", .min = 1000, .max = 3600000),
-    OPTION(
-        USER, "user", IN(WORKER) | IN(DEV), "NAME",
-        "The user that handlers without a `user` in the handlers file run as, when the worker runs "
-        "as root."),
+    OPTION(USER, "user", IN(WORKER) | IN(DEV), "NAME",
+           "If the worker runs as root: the user that runs handlers without a `user` of their own "
+           "in the handlers file."),
     OPTION(DRAIN_LIMIT, "drain-limit", IN(WORKER) | IN(DEV), "TIME",
-           "After SIGTERM, tasks that run longer than this are given back, uncharged. "
-           "`dev` gives its worker 5s, unless it is told otherwise.",
+           "How long running tasks may continue after SIGTERM. Tasks that are still running then "
+           "are stopped and released without counting as failed.",
            .type = OPTION_TYPE_DURATION, .def = "25s", .max = DAY_MS),
     OPTION(UNTIL_EMPTY, "until-empty", IN(WORKER), NULL,
            "Exit when no task of these queues and kinds is ready or running.",
            .type = OPTION_TYPE_FLAG),
     OPTION(STDERR, "stderr", IN(WORKER), NULL,
-           "Handlers write to the worker's stderr; what they wrote last is then not kept with a "
-           "failure.",
+           "Pass the handlers' stderr on to the worker's stderr. Failures are then stored without "
+           "the last lines of it.",
            .type = OPTION_TYPE_FLAG),
     OPTION(RUN_ONE, "run-one", IN(WORKER), "KIND",
-           "Run this kind's handler once, by hand, on the payload in the file that is given as "
-           "argument; needs no server.",
+           "Run the handler of this kind once, with the payload from the file that is given as "
+           "argument. No server is needed.",
            .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(ONCE, "once", IN(CLEANER) | IN(SCALER), NULL,
-           "Do every chore once and exit; for cron. For `scaler`: ask once, and go down by one "
-           "worker at most.",
-           .type = OPTION_TYPE_FLAG),
+           "Do every chore once and exit, for use in cron.", .type = OPTION_TYPE_FLAG),
     OPTION(CRON, "cron", IN(SCHEDULE), "EXPR",
-           "When it ticks: minute, hour, day of month, month, day of week, such as `30 3 * * "
-           "mon-fri`; or `@daily` and its like (docs/schedules.md)."),
+           "When it ticks: minute, hour, day of month, month and day of week, such as `30 3 * * "
+           "mon-fri`, or a name such as `@daily`."),
     OPTION(EVERY, "every", IN(SCHEDULE), "TIME",
-           "Instead of `--cron`: it ticks so often, the first time after that time.",
+           "Instead of `--cron`: tick at this interval, for the first time after one interval.",
            .type = OPTION_TYPE_DURATION, .min = 1000, .max = (int64_t)366 * DAY_MS),
     OPTION(ZONE, "zone", IN(SCHEDULE), "ZONE",
            "The time zone of the cron expression, such as `Europe/Berlin`.", .def = "UTC"),
-    OPTION(CATCH_UP, "catch-up", IN(SCHEDULE), "WHICH",
-           "What becomes of ticks that are more than a minute late, as no cleaner ran.",
+    OPTION(CATCH_UP, "catch-up", IN(SCHEDULE), "TICKS",
+           "Which missed ticks get a task, when no cleaner ran for more than a minute.",
            .type = OPTION_TYPE_CHOICE, .choices = "none last all", .def = "last"),
-    OPTION(OVERLAP, "overlap", IN(SCHEDULE), "WHAT",
-           "What a tick does while the last task has not ended: make another one, or be skipped.",
+    OPTION(OVERLAP, "overlap", IN(SCHEDULE), "ACTION",
+           "When it ticks before the previous task has ended: `allow` another task, or `skip` the "
+           "tick.",
            .type = OPTION_TYPE_CHOICE, .choices = "allow skip", .def = "allow"),
-    OPTION(HOW_MANY, "count", IN(SCHEDULE), "N", "How many coming ticks to print.",
+    OPTION(HOW_MANY, "count", IN(SCHEDULE), "N", "How many ticks `next` prints.",
            .type = OPTION_TYPE_INT, .def = "10", .min = 1, .max = 1000),
-    OPTION(STATE, "state", FILTERS, "STATE,...",
-           "Only tasks in one of these states. Without it, `retry` and `delete` mean what is dead.",
+    OPTION(STATE, "state", FILTERS, "STATE,...", "Only tasks in one of these states.",
            .type = OPTION_TYPE_LIST, .typed = true, .fits = fits_kind,
            .allowed =
                "a state: blocked, scheduled, ready, running, retrying, done, cancelled, expired or "
                "dead"),
     OPTION(KIND, "kind", FILTERS | PAUSES | IN(SCHEDULE) | IN(CANARY), "KIND",
-           "Only tasks of this kind. For `pause` and `resume`: this kind, in whatever queue. For "
-           "`schedule`: the kind of its tasks. For `canary`: its kind, else `canary`.",
-           .letter = 'k', .typed = true, .fits = fits_kind, .allowed = KIND_ALLOWED),
+           "Only tasks of this kind.", .letter = 'k', .typed = true, .fits = fits_kind,
+           .allowed = KIND_ALLOWED),
     OPTION(ERROR, "error", FILTERS, "CLASS",
-           "Only tasks whose last error is of this class: as the handler says, else the exception "
-           "that the error names, how the process ended, or its first word.",
+           "Only tasks whose last error is of this class. The handler names the class; otherwise "
+           "it is the exception in the error, how the process ended, or the error's first word.",
            .typed = true),
     OPTION(OLDER_THAN, "older-than", FILTERS, "TIME",
-           "Only tasks that were enqueued or, if they have ended, ended so long ago.",
+           "Only tasks that ended at least this long ago or, if they have not ended, were enqueued "
+           "at least this long ago.",
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),
-    OPTION(
-        LIMIT_KEY, "limit-key", FILTERS, "KEY",
-        "Only tasks that have this among their `limit_keys`. Without `--state`, `list` then means "
-        "what has not ended.",
-        .typed = true),
-    OPTION(
-        PAYLOAD, "payload", FILTERS | IN(SCHEDULE) | IN(SIGNAL), "PATH|JSON",
-        "Only tasks whose payload fits this predicate of SQL/JSON path, such as "
-        "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
-        "an object gets the key `tick`, the moment of the tick. For `signal`: what it carries, by "
-        "default `true`.",
-        .typed = true),
-    OPTION(LIMIT, "limit", IN(LIST) | IN(AUDIT) | IN(FLOW), "N",
-           "So many at most. For `flow ID`: so many of its tasks, else 10,000.",
+    OPTION(LIMIT_KEY, "limit-key", FILTERS, "KEY",
+           "Only tasks with this key in their `limit_keys`.", .typed = true),
+    OPTION(PAYLOAD, "payload", FILTERS | IN(SCHEDULE) | IN(SIGNAL), "PATH|JSON",
+           "Only tasks whose payload matches this SQL/JSON path predicate, such as `$.to == "
+           "\"ann@example.com\"`.",
+           .typed = true),
+    OPTION(LIMIT, "limit", IN(LIST) | IN(AUDIT) | IN(FLOW), "N", "Print at most this many rows.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),
     OPTION(CURSOR, "cursor", IN(LIST) | IN(AUDIT) | IN(FLOW), "ID",
-           "The next page: only what comes after this task, as the page before said.",
+           "Print the next page, which begins after this number; each page prints the cursor of "
+           "the next one.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999999),
-    OPTION(OLDEST, "oldest", IN(LIST), NULL, "The oldest first.", .type = OPTION_TYPE_FLAG,
-           .typed = true),
-    OPTION(YES, "yes", ACTS | IN(ADOPT), NULL, "Do not ask.", .letter = 'y',
+    OPTION(OLDEST, "oldest", IN(LIST), NULL, "List the oldest tasks first.",
+           .type = OPTION_TYPE_FLAG, .typed = true),
+    OPTION(YES, "yes", ACTS | IN(ADOPT), NULL, "Do not ask for confirmation.", .letter = 'y',
            .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(RATE, "rate", ACTS, "N/s",
-           "Change so many tasks a second at most; without it as fast as it goes.", .typed = true,
+           "Change at most this many tasks per second; by default without a limit.", .typed = true,
            .fits = fits_rate, .allowed = "a whole number from 1 to 99999 and /s, such as 100/s"),
-    OPTION(WHY, "why", ACTS | PAUSES | IN(LIMIT) | IN(SCHEDULE), "TEXT", "Why, for `tenon audit`.",
-           .typed = true),
-    OPTION(ALL, "all", PAUSES, NULL, "Everything, also queues and kinds that nobody knows yet.",
+    OPTION(WHY, "why", ACTS | PAUSES | IN(LIMIT) | IN(SCHEDULE), "TEXT",
+           "The reason, which `tenon audit` shows.", .typed = true),
+    OPTION(ALL, "all", PAUSES, NULL,
+           "Every queue and kind, including those that tenon does not know yet.",
            .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(TIMEOUT_MIN, "timeout-min", IN(KIND), "TIME",
-           "No task of the kind may be enqueued with a shorter timeout.",
+           "The minimum timeout: a task of the kind with a shorter one is refused.",
            .type = OPTION_TYPE_DURATION, .typed = true, .min = 1, .max = (int64_t)30 * DAY_MS),
-    OPTION(ON_TIMEOUT, "on-timeout", IN(KIND), "WHAT",
-           "What becomes of a task that runs out of time: a failure that is retried, or its end.",
+    OPTION(ON_TIMEOUT, "on-timeout", IN(KIND), "ACTION",
+           "When a run reaches its timeout: `retry` the task as after a failure, or make it "
+           "`dead`.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "retry dead"),
     OPTION(MAX_CRASHES, "max-crashes", IN(KIND) | IN(SET), "N",
-           "A task is dead after this many crashes in a row, without a step or progress between "
-           "them; default: that of its kind, else 3. Before the last one it runs alone.",
+           "The number of crashes in a row that makes the task dead; a step or progress restarts "
+           "the count. By default that of the kind, else 3. Before the last one the task runs "
+           "alone.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 2, .max = 100),
     OPTION(ON_DEAD, "on-dead", IN(KIND), "KIND",
-           "The kind of the task that is enqueued when a task of this kind dies.", .typed = true,
+           "When a task of this kind dies, enqueue a task of the kind given here.", .typed = true,
            .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(UNSET, "unset", DEFAULTS, "NAME,...",
-           "Take these defaults away: `priority`, `max-attempts`, `timeout`, `retry`, and of a "
-           "kind `queue`, `timeout-min`, `on-timeout`, `max-crashes`, `on-dead`.",
+           "Remove these defaults: `priority`, `max-attempts`, `timeout`, `retry`.",
            .type = OPTION_TYPE_LIST, .typed = true, .fits = fits_kind,
            .allowed = "an option's name"),
     OPTION(WATCH, "watch", IN(STATUS), NULL,
-           "Print rates, latency and workers each second, until it is interrupted.",
+           "Print rates, latency and workers every second until interrupted.",
            .type = OPTION_TYPE_FLAG, .typed = true),
-    OPTION(MAX_RUNNING, "max-running", IN(LIMIT), "N", "So many tasks of a key at once, at most.",
-           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 1000000),
+    OPTION(MAX_RUNNING, "max-running", IN(LIMIT), "N",
+           "The maximum number of tasks of one key that run at once.", .type = OPTION_TYPE_INT,
+           .typed = true, .min = 1, .max = 1000000),
     OPTION(MAX_STARTS, "max-starts", IN(LIMIT), "N/TIME",
-           "So many starts of tasks of a key within that time, at most, wherever it begins, such "
-           "as `100/1min`: 1 to 10,000 within 100 ms to 31 days.",
+           "The maximum number of starts of tasks of one key within any period of this length, "
+           "such as `100/1min`: 1 to 10,000 within 100 ms to 31 days.",
            .typed = true, .fits = fits_starts,
            .allowed = "a whole number and a time in ms, s, min, h or d, such as 100/1min"),
     OPTION(STRICT, "strict", IN(LIMIT), NULL,
-           "One task of a key at a time, in the order of ids; one that failed keeps its place.",
+           "Run one task of a key at a time, in the order of ids. A failed task keeps its place.",
            .type = OPTION_TYPE_FLAG, .typed = true),
-    OPTION(WHEN_DEAD, "when-dead", IN(LIMIT), "WHAT",
-           "What a dead task does to those behind it, with `--strict`: block them, until it is "
-           "retried or deleted, or let them skip it.",
+    OPTION(WHEN_DEAD, "when-dead", IN(LIMIT), "ACTION",
+           "With `--strict`, when a task is dead: `block` the tasks behind it until it is retried "
+           "or deleted, which is the default, or `skip` it.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "block skip"),
-    OPTION(FAIR, "fair", IN(LIMIT), NULL, "The keys with this part before the colon take turns.",
-           .type = OPTION_TYPE_FLAG, .typed = true),
-    OPTION(WEIGHT, "weight", IN(LIMIT), "N", "So many tasks of a fair key at its turn.",
-           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 1000),
-    OPTION(UNTIL, "until", IN(LIMIT), "WHEN",
-           "The limit ends by itself at this moment, in any form that PostgreSQL reads.",
+    OPTION(FAIR, "fair", IN(LIMIT), NULL,
+           "The keys that begin with this name and a colon take turns.", .type = OPTION_TYPE_FLAG,
            .typed = true),
+    OPTION(WEIGHT, "weight", IN(LIMIT), "N",
+           "How many tasks of a fair key are released at its turn.", .type = OPTION_TYPE_INT,
+           .typed = true, .min = 1, .max = 1000),
+    OPTION(UNTIL, "until", IN(LIMIT), "TIME",
+           "When the limit ends by itself, in any form that PostgreSQL reads.", .typed = true),
     OPTION(LATENCY, "latency", IN(SCALER), "TIME",
-           "How soon tasks are to start after they are ready.", .type = OPTION_TYPE_DURATION,
+           "The target: how soon a ready task should start.", .type = OPTION_TYPE_DURATION,
            .def = "5s", .min = 1, .max = DAY_MS),
-    OPTION(MIN, "min", IN(SCALER), "N", "No fewer workers than so many.", .type = OPTION_TYPE_INT,
-           .def = "1", .max = 10000),
-    OPTION(MAX, "max", IN(SCALER), "N", "And no more than so many.", .type = OPTION_TYPE_INT,
-           .def = "10", .min = 1, .max = 10000),
+    OPTION(MIN, "min", IN(SCALER), "N", "Minimum workers.", .type = OPTION_TYPE_INT, .def = "1",
+           .max = 10000),
+    OPTION(MAX, "max", IN(SCALER), "N", "Maximum workers.", .type = OPTION_TYPE_INT, .def = "10",
+           .min = 1, .max = 10000),
     OPTION(DOWN_AFTER, "down-after", IN(SCALER), "TIME",
-           "There are fewer workers only when fewer were wanted for so long.",
+           "Reduce the number of workers only after fewer were wanted for this long.",
            .type = OPTION_TYPE_DURATION, .def = "5min", .max = DAY_MS),
     OPTION(EXEC, "exec", IN(SCALER), "COMMAND",
-           "What makes it so many workers, in a shell, with `{n}` for the number, such as `docker "
-           "compose up -d --no-recreate --scale worker={n}`; at most 60 s, and once more while it "
-           "fails. Without it the number is only logged."),
+           "The shell command that sets the number of workers, with `{n}` for the number, such as "
+           "`docker compose up -d --no-recreate --scale worker={n}`. It may take 60 s, and is run "
+           "again while it fails. Without this option the number is only logged."),
     OPTION(LISTEN, "listen", IN(UI), "ADDRESS",
-           "Where the page is served, with its port; port 0 takes a free one. Anything but this "
-           "machine's loopback needs `--password-file` or `--token-file` (docs/ui.md).",
+           "The address and port of the page; port 0 picks a free port. An address that other "
+           "machines can reach requires `--password-file` or `--token-file`.",
            .def = "127.0.0.1:7070", .fits = fits_address, .allowed = ADDRESS_ALLOWED),
     OPTION(TOKEN_FILE, "token-file", IN(UI), "FILE",
-           "A file whose first line lets in whoever knows it, 16 to 128 characters. Without it and "
-           "without `--password-file` a token is made at the start, and printed."),
+           "A file whose first line is the token that lets users in, 16 to 128 characters. Without "
+           "`--token-file` and `--password-file` a new token is printed at the start."),
     OPTION(PASSWORD_FILE, "password-file", IN(UI), "FILE",
-           "A file of `NAME:HASH` or `NAME:HASH:read-only`, as crypt(3) and `openssl passwd -6` "
-           "make hashes; the audit has the name."),
+           "A file with lines `NAME:HASH` or `NAME:HASH:read-only`. `openssl passwd -6` prints a "
+           "hash; any form that crypt(3) knows will do. The audit shows the name."),
     OPTION(HOSTS, "hosts", IN(UI), "NAME,...",
-           "Names by which browsers reach the page, besides addresses and localhost: those of a "
-           "proxy in front of it.",
+           "Names by which browsers reach the page, besides addresses and localhost; for instance "
+           "the name of a proxy in front of it.",
            .type = OPTION_TYPE_LIST, .fits = fits_host, .allowed = "a host's name without a port"),
-    OPTION(READ_ONLY, "read-only", IN(UI), NULL, "Show everything, and let nobody change it.",
+    OPTION(READ_ONLY, "read-only", IN(UI), NULL, "Show everything, but allow no changes.",
            .type = OPTION_TYPE_FLAG),
-    OPTION(
-        HTTP, "http", IN(WORKER) | IN(CLEANER), "ADDRESS",
-        "Serve `/metrics` for Prometheus, `/live` and `/ready` here, as plain HTTP; port 0 takes a "
-        "free one, which the log says. Without it there is no port (docs/metrics.md).",
-        .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+    OPTION(HTTP, "http", IN(WORKER) | IN(CLEANER), "ADDRESS",
+           "Serve `/metrics` for Prometheus, `/live` and `/ready` at this address over plain HTTP. "
+           "Port 0 picks a free port, which the log names. By default nothing is served.",
+           .fits = fits_address, .allowed = ADDRESS_ALLOWED),
     OPTION(OTLP_URL, "otlp-url", IN(WORKER) | IN(CLEANER), "URL",
-           "The collector of traces, such as `http://localhost:4318`, to which `/v1/traces` is "
-           "added; without it no spans are made (docs/traces.md).",
+           "The collector of traces, such as `http://localhost:4318`; `/v1/traces` is added to it. "
+           "By default no spans are sent.",
            .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .secret = true, .fits = fits_http_url,
            .allowed = "an http:// or https:// URL without a password (OTEL_EXPORTER_OTLP_HEADERS)"),
 };
+
+#define USE(ID, COMMANDS, TEXT)                                                                    \
+    {                                                                                              \
+        .id = OPTION_##ID, .commands = COMMANDS, .text = TEXT                                      \
+    }
+
+const struct option_use option_uses[] = {
+    USE(DRY_RUN, IN(SETUP), "Print the changes and their SQL, and change nothing."),
+    USE(DRY_RUN, IN(SCHEDULE), "With `sync`: print the changes, and change nothing."),
+    USE(DRY_RUN, ACTS, "Print how many tasks match, and the first three; change nothing."),
+    USE(QUEUE, TASKS, "The queue of the task; by default the queue of its kind, else `default`."),
+    USE(QUEUE, IN(KIND), "The queue of the kind's tasks, unless the producer names one."),
+    USE(QUEUE, IN(CANARY), "The queue to test; by default the queue of the kind, else `default`."),
+    USE(PRIORITY, IN(SET), "The new priority; a higher one runs first."),
+    USE(PRIORITY, DEFAULTS,
+        "The priority of tasks that are enqueued without one; a higher one runs first."),
+    USE(RUN_AT, IN(SET),
+        "The new start time, at most 10 years ahead, such as `2030-01-31 08:00+01`. Any form that "
+        "PostgreSQL reads will do; without a zone it is UTC."),
+    USE(UNIQUE_KEY, IN(ENQUEUE),
+        "1 to 200 characters. If a task of the kind waits with this key, that task's id is printed "
+        "and no task is added. If it is running, one more run follows it."),
+    USE(MAX_ATTEMPTS, DEFAULTS,
+        "The number of failures that makes a task dead, for tasks that are enqueued without one."),
+    USE(RETRY, DEFAULTS,
+        "The delay before a retry, for tasks that are enqueued without a policy: `polynomial`, "
+        "`polynomial(1 day, 10 %)` with the longest delay and the random addition, or "
+        "`exponential(10 s, 1 h, 10 %)`, `linear(...)` or `constant(...)` with the first delay in "
+        "front."),
+    USE(MAX_CRASHES, IN(KIND),
+        "The number of crashes in a row that makes a task dead; a step or progress restarts the "
+        "count. By default 3. Before the last one the task runs alone."),
+    USE(TIMEOUT, DEFAULTS, "The time limit of one run, for tasks that are enqueued without one."),
+    USE(TIMEOUT, IN(WAIT), "How long to wait; by default until all tasks have ended."),
+    USE(TIMEOUT, IN(CANARY), "How long to wait for the task; by default 10s."),
+    USE(FLOW, IN(ENQUEUE), "Add the task to this flow."),
+    USE(QUEUES, IN(SETUP),
+        "The only queues that the role of `--grant-producer` may enqueue to; by default all. Only "
+        "the command line counts."),
+    USE(QUEUES, IN(SCALER), "The queues whose tasks the workers should start in time."),
+    USE(SLOTS, IN(SCALER), "The slots of each worker that the command starts."),
+    USE(DRAIN_LIMIT, IN(DEV),
+        "How long running tasks may continue when a worker is stopped or replaced; with `dev` 5s, "
+        "unless given."),
+    USE(ONCE, IN(SCALER), "Ask once, remove at most one worker, and exit, for use in cron."),
+    USE(STATE, IN(RETRY) | IN(DELETE), "Only tasks in one of these states; by default dead ones."),
+    USE(KIND, PAUSES, "This kind, in every queue."),
+    USE(KIND, IN(SCHEDULE), "The kind of the schedule's tasks."),
+    USE(KIND, IN(CANARY), "The kind of the test task; by default `canary`."),
+    USE(LIMIT_KEY, IN(LIST),
+        "Only tasks with this key in their `limit_keys`; without `--state`, only unfinished ones."),
+    USE(PAYLOAD, IN(SCHEDULE),
+        "The payload of its tasks, by default `{}`. An object also gets the key `tick`, the time "
+        "of the tick."),
+    USE(PAYLOAD, IN(SIGNAL), "The JSON value that the signal carries; by default `true`."),
+    USE(LIMIT, IN(FLOW),
+        "With `list`: print at most this many flows. With `ID`: print at most this many tasks, by "
+        "default 10,000."),
+    USE(UNSET, IN(KIND),
+        "Remove these defaults: `priority`, `max-attempts`, `timeout`, `retry`, `queue`, "
+        "`timeout-min`, `on-timeout`, `max-crashes`, `on-dead`."),
+};
+const size_t option_uses_n = sizeof option_uses / sizeof *option_uses;

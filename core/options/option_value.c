@@ -157,7 +157,7 @@ void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED
     case OPTION_TYPE_EACH:
         (void)snprintf(text, OPTION_ALLOWED_BYTES, "%s%s",
                        row->type == OPTION_TYPE_LIST ? "names separated by commas, each " : "",
-                       row->allowed ? row->allowed : "any text but an empty one");
+                       row->allowed ? row->allowed : "any text except an empty one");
         return;
     }
 }
@@ -171,10 +171,10 @@ bool option_value_check(const struct option_row *row, const char *where, const c
     }
     option_value_allowed(row, allowed);
     if (row->secret) {
-        return fault_set(f, FAULT_CONFIG, "the value of %s is not allowed: it is %s", where,
+        return fault_set(f, FAULT_CONFIG, "the value of %s is not allowed: it must be %s", where,
                          allowed);
     }
-    return fault_set(f, FAULT_CONFIG, "%s \"%.100s\" is not allowed: it is %s", where, text,
+    return fault_set(f, FAULT_CONFIG, "%s \"%.100s\" is not allowed: it must be %s", where, text,
                      allowed);
 }
 
@@ -251,7 +251,7 @@ bool fits_http_url(const char *text)
     const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
                        : strncmp(text, "https://", 8) == 0 ? text + 8
                                                            : NULL;
-    return host && !memchr(host, '@', strcspn(host, "?")); /* a password would stand in the log */
+    return host && !memchr(host, '@', strcspn(host, "?")); /* the log would show a password */
 }
 
 /* https://www.w3.org/TR/trace-context/#traceparent-header: 2, 32, 16 and 2 hexadecimal digits */

@@ -17,7 +17,7 @@ MUST_CHECK bool option_value_check(const struct option_row *row, const char *whe
 void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED_BYTES]);
 
 /* The names that sql/tables.sql allows too. */
-#define QUEUE_ALLOWED "1 to 63 of a-z 0-9 _ . - and does not start with . or -"
+#define QUEUE_ALLOWED "1 to 63 of a-z 0-9 _ . -, the first not . or -"
 #define KIND_ALLOWED "1 to 100 of A-Z a-z 0-9 _ . : -"
 bool fits_queue(const char *text);
 bool fits_kind(const char *text);

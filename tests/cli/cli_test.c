@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LIMIT_MS = 30000 };
 
@@ -35,16 +36,66 @@ static void test_usage(void **state)
     tenon_says(fx, 0, "--version", NULL, "\njansson ", "");
 }
 
+/* An example of a command: its words, and only options that it takes. */
+static void check_example(enum command c, char *line)
+{
+    char *rest = line, *word;
+    for (char *at = line, quoted = 0; *at; at++) { /* what is quoted is a value */
+        quoted ^= *at == '\'';
+        *at = quoted ? '.' : *at;
+    }
+    assert_string_equal(strsep(&rest, " "), "tenon");
+    assert_string_equal(strsep(&rest, " "), command_word(c));
+    while ((word = strsep(&rest, " "))) {
+        if (strncmp(word, "--", 2) == 0) {
+            const struct option_row *row = option_find(word + 2, strlen(word) - 2);
+            if (!row || !option_is_of(row, c)) {
+                fail_msg("an example of tenon %s has %s", command_word(c), word);
+            }
+        }
+    }
+}
+
+static void check_examples(enum command c, char *help)
+{
+    static const char head[] = "\nExamples:\n";
+    char *rest = strstr(help, head), *line;
+    int n = 0;
+    assert_non_null(rest);
+    rest += strlen(head);
+    for (; (line = strsep(&rest, "\n")) && *line; n++) {
+        assert_int_equal(strncmp(line, "  ", 2), 0);
+        check_example(c, line + 2);
+    }
+    if (n < 2) {
+        fail_msg("tenon %s --help has fewer than two examples", command_word(c));
+    }
+}
+
 static void test_every_command_has_help(void **state)
 {
-    struct fixture *fx = *state;
     for (enum command c = 0; c < COMMAND_COUNT; c++) {
-        const char *word = command_word(c);
-        char usage[64];
-        (void)snprintf(usage, sizeof usage, "usage: tenon %s [OPTIONS]", word);
-        tenon_says(fx, 0, word, "--help", usage, "");
-        tenon_says(fx, 0, word, "-h", "--database-url URL", "");
+        const char *const args[] = {command_word(c), c % 2 ? "--help" : "-h", NULL};
+        struct process *p = tenon_spawn(*state, args, NULL);
+        assert_int_equal(process_wait(p, LIMIT_MS), 0);
+        char *out = file_text(p->out), usage[64];
+        (void)snprintf(usage, sizeof usage, "usage: tenon %s [OPTIONS]", command_word(c));
+        assert_int_equal(strncmp(out, usage, strlen(usage)), 0);
+        assert_contains(out, "--database-url URL");
+        check_examples(c, out);
+        free(out);
     }
+}
+
+/* A shared option says what it does in this command, and speaks of no other. */
+static void test_help_is_of_its_command(void **state)
+{
+    struct fixture *fx = *state;
+    tenon_says(fx, 0, "pause", "--help", "This kind, in every queue.", "");
+    tenon_says(fx, 0, "list", "--help", "Only tasks of this kind.", "");
+    tenon_says(fx, 0, "schedule", "--help", "The kind of the schedule's tasks.", "");
+    tenon_says(fx, 0, "pause", "--help", "man tenon\n", "");
+    tenon_says(fx, 0, "--help", NULL, "\n\nSchedules and limits\n  schedule ", "");
 }
 
 static void test_unknown_commands(void **state)
@@ -59,7 +110,8 @@ static void test_wrong_words(void **state)
 {
     struct fixture *fx = *state;
     tenon_says(fx, 2, "show", NULL, "", "tenon show: an argument is missing: tenon show ID");
-    tenon_says(fx, 2, "setup", "now", "", "\"now\" is one too many");
+    tenon_says(fx, 2, "setup", "now", "",
+               "unexpected argument \"now\": tenon setup takes no arguments");
     tenon_says(fx, 2, "status", "--frob", "", "--frob is not an option of tenon status");
     tenon_says(fx, 2, "worker", "--slots=0", "", "--slots \"0\" is not allowed");
 }
@@ -99,7 +151,7 @@ static void test_no_database_is_given(void **state)
         assert_int_equal(process_wait(p, LIMIT_MS), 2);
         char *log = file_text(p->log);
         assert_contains(log,
-                        "--database-url is not given: set it, or the variable DATABASE_URL, to a");
+                        "--database-url is missing: set it, or the variable DATABASE_URL, to a");
         free(log);
     }
 }
@@ -208,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_usage),
         WITH_DATABASE(test_every_command_has_help),
+        WITH_DATABASE(test_help_is_of_its_command),
         WITH_DATABASE(test_unknown_commands),
         WITH_DATABASE(test_wrong_words),
         WITH_DATABASE(test_a_fault_is_one_sentence),

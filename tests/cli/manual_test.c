@@ -95,7 +95,7 @@ static void test_fish_completes(void **state)
                            "source $argv[1]; complete -C \"tenon wor\"; "
                            "complete -C \"tenon worker --slo\"; "
                            "complete -C \"tenon worker --log-level w\"");
-    assert_contains(said, "worker\tRun tasks\n--slots\tHow many children");
+    assert_contains(said, "worker\tRun tasks\n--slots\tHow many handler processes");
     assert_contains(said, "\nwarning\t");
     free(said);
 }
@@ -114,7 +114,7 @@ static void test_zsh_understands(void **state)
         *state, "zsh", "--zsh",
         "_arguments() { print -l -- $@ }; words=(tenon worker --slo); CURRENT=3; . \"$0\"");
     assert_contains(said,
-                    "\n--slots[How many children run at once, of all handlers together]:value: \n");
+                    "\n--slots[How many handler processes run at once, over all kinds]:value: \n");
     assert_contains(said, "\n--log-format[");
     free(said);
 }

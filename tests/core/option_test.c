@@ -120,6 +120,29 @@ static void test_rows_are_whole(void **state)
     }
 }
 
+/* A text of an option for some commands: of those that take it, one for each, and not for all. */
+static void test_uses_are_whole(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < option_uses_n; i++) {
+        const struct option_use *use = &option_uses[i];
+        const struct option_row *row = &option_rows[use->id];
+        uint64_t all = 0;
+        assert_true(use->commands != 0 && (use->commands & ~row->commands) == 0);
+        for (size_t j = 0; j < option_uses_n; j++) {
+            assert_true(j == i || option_uses[j].id != use->id ||
+                        (option_uses[j].commands & use->commands) == 0);
+            all |= option_uses[j].id == use->id ? option_uses[j].commands : 0;
+        }
+        assert_int_not_equal(all, row->commands);
+        for (enum command c = 0; c < COMMAND_COUNT; c++) {
+            if (use->commands >> c & 1) {
+                assert_string_equal(option_text_for(row, c), use->text);
+            }
+        }
+    }
+}
+
 static void test_every_default_is_allowed(void **state)
 {
     (void)state;
@@ -434,8 +457,8 @@ static void test_command_line_is_refused(void **state)
     must_refuse(COMMAND_STATUS, "--frob=geheim", "--frob is not");
     must_refuse(COMMAND_STATUS, "-z", "-z|tenon status --help");
     must_refuse(COMMAND_STATUS, "--slots|3", "--slots|tenon status");
-    must_refuse(COMMAND_STATUS, "--log-level", "--log-level|wants a value|error warning");
-    must_refuse(COMMAND_STATUS, "-c", "--config|wants a value");
+    must_refuse(COMMAND_STATUS, "--log-level", "--log-level|needs a value|error warning");
+    must_refuse(COMMAND_STATUS, "-c", "--config|needs a value");
 }
 
 static void test_servers_are_required(void **state)
@@ -485,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_whole),
+        cmocka_unit_test(test_uses_are_whole),
         cmocka_unit_test(test_every_default_is_allowed),
         cmocka_unit_test(test_help_and_docs_name_every_option),
         cmocka_unit_test(test_secrets_are_never_shown),
