@@ -1,6 +1,6 @@
 -- Rows that became visible since they were read last: those above the watermark, and the gaps below it.
 --   $1 bigint    the watermark    $2 bigint[]  gaps    $3 integer  how many above the watermark    $4 bigint  notes up to this id are settled
--- `wanted`: ready, and its producer does not publish it. `blocked`: settle decides when it goes on. In the order of ids, after
+-- `wanted`: ready, and its producer does not publish it. `blocked`: settle decides when it continues. In the order of ids, after
 -- a row without an id, which tells what was in progress: `running`, of those below `xmax` (up to which some have ended), and
 -- `next`, the next to begin; and `unsettled`, whether ends or enqueues have left something to settle.
 SELECT t.id, t.queue, t.kind, t.delayed, t.announced,

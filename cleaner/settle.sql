@@ -4,7 +4,7 @@
 -- the first note that is left (NULL = none), the last id handed out, and of transactions the oldest that was in progress and the next
 -- to begin. (Not the snapshot's xmax: one that is in progress may be above it.)
 --   $1 integer  how many at most
---   $2 integer  when more than so many are let go, workers are told by NOTIFY, and poll
+--   $2 integer  when more tasks than this are released, workers are woken by NOTIFY, and poll
 --   $3 bigint   notes up to this id are settled
 SELECT a.n, cardinality(a.freed), a.due_ms, a.freed, a.slow, a.first_note,
        coalesce(pg_sequence_last_value('tenon.note_id'), 0), pg_snapshot_xmin(s)::text::bigint,

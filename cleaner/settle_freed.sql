@@ -1,4 +1,4 @@
--- Tasks that were let go, as they are after that commit: for those that are due somebody must be woken.
+-- Tasks that were released, in their state after that commit: workers must be woken for those that are due.
 --   $1 bigint[]  ids
 SELECT t.id, t.queue, t.kind, t.due
 FROM unnest($1::bigint[]) AS f (id)

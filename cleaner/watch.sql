@@ -2,7 +2,7 @@
 --   $1 bigint   rows above this id are fresh                   NULL = not asked
 --   $2 bigint   delayed rows are published up to this run_at, microseconds since 1970; NULL = not asked
 --   $3 bigint   notes up to this id are settled
--- suspect: somebody whose row says alive does not hold his lock (workers.sql says who). led: a session that may holds
+-- suspect: a worker whose row says alive does not hold its lock (workers.sql says which). led: a session that may holds
 -- the leader's lock. disturbed: somebody else has the sleeper's lock as only the leader may, or waits for it.
 WITH held AS MATERIALIZED (SELECT * FROM tenon.lock)
 SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,

@@ -6,7 +6,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ('x' || left(u, 8) || right(u, 8))::bit(64)::bigint FROM CAST(gen_random_uuid() AS text) u
 $$;
 
--- Is it a time of so many seconds? No part of it may be negative: '-1 month 30 days 1 s' has one second, but an hour
+-- Is it a time of `least_s` to `most_s` seconds? No part of it may be negative: '-1 month 30 days 1 s' has one second, but an hour
 -- before a moment and a time that long after it may be days or millennia apart, or beyond what PostgreSQL can say.
 CREATE OR REPLACE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -59,7 +59,7 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.is_limit_key(key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT key ~ '^[^[:space:][:cntrl:]]+$' AND length(key) <= 200 $$;
 
--- Those behind a dead task that blocks them go on when it is deleted; when it is retried it has its old place.
+-- When a dead task that blocks others is deleted, the tasks behind it continue; when it is retried it has its old place.
 CREATE OR REPLACE FUNCTION tenon.limited_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -68,13 +68,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The row of a kind or queue says that it has a limit: without it the limit would hold nothing back any more.
+-- The row of a kind or queue says that it has a limit: without the row the limit would have no effect.
 CREATE OR REPLACE FUNCTION tenon.limited_stays() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'tenon: % has a limit, and so its row in % stays', quote_literal(OLD.name), TG_RELID::regclass
+    RAISE EXCEPTION 'tenon: cannot delete % from %: it has a limit', quote_literal(OLD.name), TG_RELID::regclass
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Set its other columns to NULL, or first SELECT tenon.remove_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
+              HINT = format('Set its other columns to NULL, or remove the limit first: SELECT tenon.remove_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
 END $$;
 
 -- A task that begins to wait for what has come already is settled at once.

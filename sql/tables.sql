@@ -40,7 +40,7 @@
 --   settler        (one row) locked by the session that settles         nobody
 --   set_aside      row or part of settle that was too slow, left out    settle, recover
 --
--- And tenon.migration, which setup makes itself. Views stand with the functions of their subject. There are no foreign keys, as they
+-- And tenon.migration, which setup makes itself. Views are with the functions of their subject. There are no foreign keys, because they
 -- would cost every task: a task_id may be that of a task in history or dead. A limit key finds its limit by its whole text or by the
 -- part before the colon; a row of again finds the holder of its key by (unique_key, kind).
 
@@ -67,18 +67,18 @@ CREATE TABLE tenon.setting (
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change with `tenon.set_settings`.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
-COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.history`, at least an hour; they go in portions, each within a 24th of this time more. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.history`, at least an hour; they are deleted in portions, each within a 24th of this time more. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it through its unique key. Confined producers (`tenon.producer`) may do so only to their own tasks, whatever this setting is.';
-COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; they go in portions, each within a 24th of this time more.';
+COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; they are deleted in portions, each within a 24th of this time more.';
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
-COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: true while `tenon.producer` has rows.';
-COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for those who wait for it later; at least an hour.';
+COMMENT ON COLUMN tenon.setting.confined IS 'Internal: true while `tenon.producer` has rows.';
+COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for tasks that wait for it later; at least an hour.';
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
-COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
-COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
-COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.history` or `tenon.attempt` has about a twentieth more rows, its oldest ones go, however young they are.';
+COMMENT ON COLUMN tenon.setting.leader_key IS 'Internal: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
+COMMENT ON COLUMN tenon.setting.sleeper_key IS 'Internal: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: the maximum number of rows of `tenon.history` and of `tenon.attempt`. At about a twentieth more, the oldest are deleted, whatever their age.';
 
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
@@ -91,10 +91,10 @@ CREATE TABLE tenon.queue (
 COMMENT ON TABLE tenon.queue IS 'Defaults of queues; operators change them with `tenon.set_queue`. A queue needs no row. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
-COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
+COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: the number of failures that makes a task of it dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
-COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `polynomial`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `polynomial(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `polynomial`, n^4 + 15 s.';
-COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
+COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: the delay before a retry: `polynomial`; `exponential(10 s, 1 h, 10 %)`, `linear(...)` or `constant(...)` with the first delay, optionally the longest (30 days) and the random addition (10 %); or `polynomial(1 day, 10 %)` with the longest (30 days) and the random addition (10 n s); NULL = `polynomial`, n^4 + 15 s.';
+COMMENT ON COLUMN tenon.queue.limited IS 'Internal: there is a limit `queue/NAME` (`tenon.set_limit`), and tasks that are enqueued to it get that key.';
 CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
 CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
     EXECUTE FUNCTION tenon.limited_stays();
@@ -116,19 +116,19 @@ COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the q
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
 COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
-COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: the number of failures that makes a task of it dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
-COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
-COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `polynomial`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `polynomial(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
-COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
+COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: the minimum `timeout` of its tasks, in milliseconds.';
+COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: the delay before a retry: `polynomial`; `exponential(10 s, 1 h, 10 %)`, `linear(...)` or `constant(...)` with the first delay, optionally the longest (30 days) and the random addition (10 %); or `polynomial(1 day, 10 %)` with the longest (30 days) and the random addition (10 n s); NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task of it dies; its payload is the whole dead task. NULL = that of `tenon.setting`. When such a task dies itself, no further one is enqueued.';
 COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
-COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
-COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
+COMMENT ON COLUMN tenon.kind.limited IS 'Internal: there is a limit `kind/NAME` (`tenon.set_limit`), and tasks of it get that key when they are enqueued.';
+COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what happens when a run reaches its timeout: `retry` counts a failure, `dead` makes the task dead.';
 CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
 CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.kind FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
     EXECUTE FUNCTION tenon.limited_stays();
 
--- One row pauses something. The names of limits are in byte order, as in tenon.limit.
+-- One row pauses something. The names of limits are in byte order, like those in tenon.limit.
 CREATE TABLE tenon.paused (
     what       text        NOT NULL CHECK (what IN ('everything', 'queue', 'kind', 'limit', 'schedule')),
     name       text COLLATE "C" NOT NULL CHECK ((name = '') = (what = 'everything')),
@@ -137,12 +137,12 @@ CREATE TABLE tenon.paused (
     paused_why text        CHECK (length(paused_why) <= 1000),
     PRIMARY KEY (what, name)
 );
-COMMENT ON TABLE tenon.paused IS 'What is paused, by whom, since when and why: operators change it with `tenon.pause`, `tenon.pause_limit` and `tenon.pause_schedule`, and what ends them. Workers claim nothing of a queue, a kind or everything that is paused; no task of a paused limit is let go, and a paused schedule does not tick. Workers hear of kinds and of everything by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
+COMMENT ON TABLE tenon.paused IS 'What is paused, by whom, since when and why. Operators change it with `tenon.pause`, `tenon.pause_limit` and `tenon.pause_schedule`, and with the functions that resume. Workers claim no tasks of a paused queue or kind, a paused limit releases no tasks, and a paused schedule does not tick. A paused queue has an effect at once; of a paused kind, or of everything, workers learn by NOTIFY, or within 5 s if they miss it. Running tasks continue.';
 COMMENT ON COLUMN tenon.paused.what IS '`everything`, `queue`, `kind`, `limit` or `schedule`.';
 COMMENT ON COLUMN tenon.paused.name IS 'Its name; empty with `everything`.';
 COMMENT ON COLUMN tenon.paused.paused_by IS 'The role that paused it.';
 COMMENT ON COLUMN tenon.paused.paused_at IS 'When that was.';
-COMMENT ON COLUMN tenon.paused.paused_why IS 'And why, as that role said.';
+COMMENT ON COLUMN tenon.paused.paused_why IS 'The reason that this role gave.';
 
 CREATE TABLE tenon.producer (
     role   regrole PRIMARY KEY,
@@ -189,12 +189,12 @@ COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
 COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `remove_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `remove_limit`, `pause_limit`, `resume_limit` or `adopt`.';
-COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
+COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes and the reason, if they were given. `web_user`: the user who had logged in to `tenon ui`, from the session''s `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
-COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
+COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found but did not change: another session had locked them, or another task holds their unique key.';
 
 -- --- tasks --------------------------------------------------------------------------------------------------------
--- Domains, as a CHECK of a table is parsed anew by each statement that writes to it (docs/decisions/0017).
+-- Domains, because a CHECK of a table is parsed again by each statement that writes to it (docs/decisions/0017).
 CREATE DOMAIN tenon.run_ms AS bigint CHECK (VALUE BETWEEN 1 AND 2592000000);
 CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expired'));
 
@@ -202,8 +202,8 @@ CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expir
 -- and no index predicate may name those four, so that claims stay HOT updates.
 -- A claim makes a row 32 bytes longer, so that less than a half of each page may be filled: 43 % leave
 -- room for a second version of every row, even of the smallest.
--- What has no NULLs stands first, and what is seldom set last: so PostgreSQL finds a column without walking over others.
--- claims stands beside start_time, as a claim logs all that lies between the columns that it changes.
+-- Columns without NULLs come first, and columns that are seldom set last: so PostgreSQL finds a column without walking over others.
+-- claims is beside start_time, because a claim logs all bytes between the columns that it changes.
 -- start_time, claim_key and worker_id are NULL together; the tests check that (tests/support/fixture.c), because a CHECK costs a tenth
 -- of an enqueue.
 CREATE TABLE tenon.task (
@@ -245,42 +245,42 @@ CREATE TABLE tenon.task (
     PRIMARY KEY (id)
 ) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
-COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only: nobody who waits hears of the end of a row that is deleted by hand.';
+COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it freely, but change it only by functions: if a row is deleted by hand, nothing that waits for the task continues.';
 COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
 COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `infinity` while it is blocked.';
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
 COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
-COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
+COMMENT ON COLUMN tenon.task.start_before IS 'If it has not started by this time, it is `expired`; NULL = no limit.';
 COMMENT ON COLUMN tenon.task.claim_key IS 'The key of its last claim, 64 random bits: anyone who knows the key and the id may finish the task and record its steps and progress; NULL = not started.';
 COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
 COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
 COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
 COMMENT ON COLUMN tenon.task.failures IS 'Attempts that failed or ran out of time.';
 COMMENT ON COLUMN tenon.task.crashes IS 'Attempts during which its worker died, or its child died while it had other tasks too.';
-COMMENT ON COLUMN tenon.task.max_attempts IS 'With so many failures it is dead.';
-COMMENT ON COLUMN tenon.task.max_crashes IS 'It is dead after this many crashes in a row; NULL = as its kind says at that time.';
+COMMENT ON COLUMN tenon.task.max_attempts IS 'The number of failures that makes it dead.';
+COMMENT ON COLUMN tenon.task.max_crashes IS 'It is dead after this many crashes in a row; NULL = `max_crashes` of its kind at that time.';
 COMMENT ON COLUMN tenon.task.priority IS '0 to 9, higher first.';
 COMMENT ON COLUMN tenon.task.delayed IS 'The cleaner publishes its wake-up when `run_at` has come.';
 COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
 COMMENT ON COLUMN tenon.task.queue IS 'Where it waits.';
-COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
-COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
-COMMENT ON COLUMN tenon.task.payload_bytes IS 'Of its payload as text, so that a claim need not read it to know.';
+COMMENT ON COLUMN tenon.task.kind IS 'What it does; selects the handler.';
+COMMENT ON COLUMN tenon.task.payload IS 'The handler''s input.';
+COMMENT ON COLUMN tenon.task.payload_bytes IS 'The size of its payload as text, so that a claim need not read the payload.';
 COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
-COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in `tenon.kind`; NULL = as its kind or queue says then.';
+COMMENT ON COLUMN tenon.task.retry IS 'The delay before a retry, in the form of `tenon.kind`; NULL = the policy that its kind or queue has at that time.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
-COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
+COMMENT ON COLUMN tenon.task.progress IS 'The progress that its handler recorded last (`tenon.progress`); the next attempt gets it.';
 COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
-COMMENT ON COLUMN tenon.task.step_count IS 'How many rows it has in `tenon.task_step`; NULL = none.';
-COMMENT ON COLUMN tenon.task.step_bytes IS 'Of its steps as one object, as text; NULL = it has none.';
-COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
-COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the exception that the error names, how the process ended, or its first word.';
+COMMENT ON COLUMN tenon.task.step_count IS 'The number of its rows in `tenon.task_step`; NULL = none.';
+COMMENT ON COLUMN tenon.task.step_bytes IS 'The size of its steps as one object, as text; NULL = none.';
+COMMENT ON COLUMN tenon.task.last_error IS 'The last error, at most 8,192 characters.';
+COMMENT ON COLUMN tenon.task.error_class IS 'The class of that error: the handler names it; otherwise it is the exception in the error, how the process ended, or the error''s first word.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
-COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
-COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits there for its end.';
-COMMENT ON COLUMN tenon.task.wanted_at IS 'While it is blocked: the `run_at` that it gets when it is not any more; NULL = it is not blocked.';
+COMMENT ON COLUMN tenon.task.compensates IS 'The dead task for which this one was enqueued (`on_dead`).';
+COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again` that waits for its end.';
+COMMENT ON COLUMN tenon.task.wanted_at IS 'While it is blocked: the `run_at` that it gets when it is unblocked; NULL = it is not blocked.';
 COMMENT ON COLUMN tenon.task.flow IS 'The flow that it belongs to; NULL = none.';
-COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits hold for it; NULL = none.';
+COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits apply to it; NULL = none.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
@@ -317,13 +317,13 @@ CREATE INDEX suspect_due ON tenon.suspect (due_at) WHERE alone AND claims IS NUL
 COMMENT ON TABLE tenon.suspect IS 'The unfinished tasks that have crashed.';
 COMMENT ON COLUMN tenon.suspect.task_id IS 'The task.';
 COMMENT ON COLUMN tenon.suspect.crashes IS 'Crashes in a row, without a step or progress recorded between them.';
-COMMENT ON COLUMN tenon.suspect.mark IS 'A hash of its steps and its progress, as they were at the last crash.';
-COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, with nothing beside it in its worker.';
+COMMENT ON COLUMN tenon.suspect.mark IS 'A hash of its steps and its progress at the last crash.';
+COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, without other tasks in its worker.';
 COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits release it.';
 COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
 
 -- The partition where new rows of tenon.history go, and of tenon.attempt. A sequence, since a column's default can read it, and
--- no open transaction keeps it from going on.
+-- no open transaction stops it.
 CREATE SEQUENCE tenon.history_part AS integer;
 CREATE SEQUENCE tenon.attempt_part AS integer;
 
@@ -371,21 +371,21 @@ CREATE TABLE tenon.history (
 ) PARTITION BY LIST (part);
 -- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
 ALTER TABLE tenon.history REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.history IS 'Tasks that ended well, were cancelled, or expired; in partitions, of which the oldest goes when its time has come (`tenon.setting`).';
+COMMENT ON TABLE tenon.history IS 'Tasks that were done, cancelled or expired. It is partitioned; the oldest partition is dropped after `history_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.history.finished_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.history.part IS 'The number of its partition (`tenon.partition`).';
 COMMENT ON COLUMN tenon.history.outcome IS '`done`, `cancelled` or `expired`.';
-COMMENT ON COLUMN tenon.history.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
+COMMENT ON COLUMN tenon.history.last_error IS 'The last error; for a cancelled task who cancelled it, for an expired one what it missed.';
 COMMENT ON COLUMN tenon.history.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.history.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
-COMMENT ON COLUMN tenon.history.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry_where` goes on behind them.';
+COMMENT ON COLUMN tenon.history.steps IS 'The steps that it had recorded, for one that was cancelled or expired: a retry continues after them.';
 COMMENT ON COLUMN tenon.history.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry_where`: how long one run may take.';
-COMMENT ON COLUMN tenon.history.max_attempts IS 'The same: with so many failures it is dead.';
-COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: it was to be dead after this many crashes in a row.';
-COMMENT ON COLUMN tenon.history.retry IS 'The same: how long it waits after a failure.';
-COMMENT ON COLUMN tenon.history.progress IS 'The same: what its handler said last; the next attempt gets it.';
+COMMENT ON COLUMN tenon.history.max_attempts IS 'The same: the number of failures that makes it dead.';
+COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: the number of crashes in a row that makes it dead.';
+COMMENT ON COLUMN tenon.history.retry IS 'The same: the delay before a retry.';
+COMMENT ON COLUMN tenon.history.progress IS 'The same: the progress that was recorded last; the next attempt gets it.';
 CREATE INDEX history_id ON tenon.history (id);
--- For lists. What is done and has no unique key, which is most, is in neither: an entry costs 1 us (docs/decisions/0043).
+-- For lists. Tasks that are done and have no unique key, which are most, are in neither: an entry costs 1 us (docs/decisions/0043).
 CREATE INDEX history_not_done ON tenon.history (outcome) WHERE outcome <> 'done';
 CREATE INDEX history_unique_key ON tenon.history (unique_key) WHERE unique_key IS NOT NULL;
 
@@ -421,9 +421,9 @@ CREATE TABLE tenon.dead (
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete_where` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
-COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry_where` goes on behind them.';
-COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry_where` gets it.';
-COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
+COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: a retry continues after them.';
+COMMENT ON COLUMN tenon.dead.progress IS 'The progress that was recorded last; the attempt after a retry gets it.';
+COMMENT ON COLUMN tenon.dead.reason IS '`failures`: it failed `max_attempts` times; `crashes`: it crashed `max_crashes` times in a row; `handler`: its handler said so; `timeout`: it ran past its timeout, and `on_timeout` of its kind is `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 CREATE INDEX dead_queue ON tenon.dead (queue);
 CREATE INDEX dead_kind ON tenon.dead (kind);
@@ -451,18 +451,18 @@ CREATE TABLE tenon.attempt (
     signal      integer
 ) PARTITION BY LIST (part);
 ALTER TABLE tenon.attempt REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; in partitions, of which the oldest goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.history`.';
+COMMENT ON TABLE tenon.attempt IS 'Attempts that were not successful. It is partitioned; the oldest partition is dropped after `attempt_keep` (`tenon.setting`). The successful attempt is the row of `tenon.history`.';
 COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.attempt.task_id IS 'The task.';
 COMMENT ON COLUMN tenon.attempt.attempt IS 'Which attempt it was, from 1.';
-COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, with this one.';
+COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, including this time.';
 COMMENT ON COLUMN tenon.attempt.part IS 'The number of its partition (`tenon.partition`).';
 COMMENT ON COLUMN tenon.attempt.started_at IS 'When the task was claimed for it.';
 COMMENT ON COLUMN tenon.attempt.worker_id IS 'The worker (`tenon.worker`, for a week).';
 COMMENT ON COLUMN tenon.attempt.host IS 'The machine it ran on.';
 COMMENT ON COLUMN tenon.attempt.outcome IS '`failed`, `timed_out`, `crashed`: the worker died; `dead`: the handler said that it can never work.';
-COMMENT ON COLUMN tenon.attempt.error IS 'What went wrong, with the last words on stderr of a process that ended; at most 8,192 characters.';
-COMMENT ON COLUMN tenon.attempt.exit_code IS 'Of the handler''s process, if it ended by itself.';
+COMMENT ON COLUMN tenon.attempt.error IS 'The error, and the last lines on stderr of a process that ended; at most 8,192 characters.';
+COMMENT ON COLUMN tenon.attempt.exit_code IS 'The exit code of the handler''s process, if it exited.';
 COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
 CREATE INDEX attempt_task_id ON tenon.attempt (task_id);
 
@@ -510,12 +510,12 @@ CREATE TABLE tenon.again (
 );
 CREATE INDEX again_key ON tenon.again (unique_key, kind, id);
 CREATE INDEX again_untaken ON tenon.again (id) WHERE NOT taken;
-COMMENT ON TABLE tenon.again IS 'What was enqueued under a unique key while the task that holds the key could not take it in; it becomes a task, or part of one, after the commit.';
+COMMENT ON TABLE tenon.again IS 'Tasks that were enqueued with a unique key while the task that holds the key could not be changed. Each becomes a task, or is joined to one, after the commit.';
 COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
-COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
-COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
+COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot be changed.';
+COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; other rows are processed. It is tried again when a task with waiting rows ends.';
 
 -- The ids of again_note, flow_note and limit_event, in one order: one number says up to where the leading cleaner has settled them
 -- (cleaner/decide/settled.h). Without it, while an old snapshot is held, each settle would read all notes that were deleted since.
@@ -554,21 +554,21 @@ CREATE TABLE tenon.flow (
     end_task     bigint
 );
 CREATE INDEX flow_made ON tenon.flow (made_at) WHERE ended_at IS NULL;
-COMMENT ON TABLE tenon.flow IS 'Flows and batches; `tenon.flows` says how they stand.';
+COMMENT ON TABLE tenon.flow IS 'Flows and batches; the view `tenon.flows` shows their states.';
 COMMENT ON COLUMN tenon.flow.id IS 'The number of the flow.';
-COMMENT ON COLUMN tenon.flow.name IS 'As given; NULL = it has none.';
-COMMENT ON COLUMN tenon.flow.made_by IS 'The role that had logged in to make it. That one and operators may add to it and cancel it.';
+COMMENT ON COLUMN tenon.flow.name IS 'The name that was given; NULL = none.';
+COMMENT ON COLUMN tenon.flow.made_by IS 'The role that had logged in to make it. This role and operators may add tasks and cancel it.';
 COMMENT ON COLUMN tenon.flow.made_at IS 'When its transaction began.';
 COMMENT ON COLUMN tenon.flow.made_in IS 'The transaction.';
-COMMENT ON COLUMN tenon.flow.open IS 'Tasks will still be added to it, and so it does not end: a batch before `tenon.close`.';
+COMMENT ON COLUMN tenon.flow.open IS 'Tasks may still be added, so it does not end: a batch before `tenon.close`.';
 COMMENT ON COLUMN tenon.flow.cancelled_by IS 'The role that cancelled it.';
 COMMENT ON COLUMN tenon.flow.cancelled_at IS 'When that was.';
-COMMENT ON COLUMN tenon.flow.ended_at IS 'When it was seen that all its tasks had ended; NULL = some have not, or it is open.';
+COMMENT ON COLUMN tenon.flow.ended_at IS 'When a cleaner saw that all its tasks had ended; NULL = some have not, or it is open.';
 COMMENT ON COLUMN tenon.flow.on_done IS 'The kind of the task that is enqueued when all are done.';
 COMMENT ON COLUMN tenon.flow.on_dead IS 'The kind of the task that is enqueued when all have ended, and some are dead, cancelled or expired.';
 COMMENT ON COLUMN tenon.flow.on_end IS 'The kind of the task that is enqueued when all have ended.';
 COMMENT ON COLUMN tenon.flow.payload IS 'The payload of these tasks; an object gets the key `flow` as well.';
-COMMENT ON COLUMN tenon.flow.done_task IS 'The task of `on_done`; NULL = it was not enqueued yet.';
+COMMENT ON COLUMN tenon.flow.done_task IS 'The task of `on_done`; NULL = not enqueued yet.';
 COMMENT ON COLUMN tenon.flow.dead_task IS 'The task of `on_dead`.';
 COMMENT ON COLUMN tenon.flow.end_task IS 'The task of `on_end`.';
 
@@ -584,8 +584,8 @@ CREATE TABLE tenon.flow_task (
 CREATE INDEX flow_task_state ON tenon.flow_task (flow, state);
 COMMENT ON TABLE tenon.flow_task IS 'The tasks of flows, while the flow is kept.';
 COMMENT ON COLUMN tenon.flow_task.name IS 'Its name in the description of the flow; NULL = it has none.';
-COMMENT ON COLUMN tenon.flow_task.parents IS 'The tasks that it was to wait for; NULL = none.';
-COMMENT ON COLUMN tenon.flow_task.state IS 'How it ended: `done`, `dead`, `cancelled` or `expired`; NULL = it has not ended, or nobody has seen it yet (`tenon.settle`).';
+COMMENT ON COLUMN tenon.flow_task.parents IS 'The tasks on which it depends; NULL = none.';
+COMMENT ON COLUMN tenon.flow_task.state IS 'How it ended: `done`, `dead`, `cancelled` or `expired`; NULL = it has not ended, or its end was not processed yet (`tenon.settle`).';
 COMMENT ON COLUMN tenon.flow_task.result IS 'What its handler returned, if tasks waited for it.';
 
 -- What a blocked task still waits for: a row for each parent.
@@ -598,11 +598,11 @@ CREATE TABLE tenon.flow_wait (
 CREATE INDEX flow_wait_parent ON tenon.flow_wait (parent, task);
 COMMENT ON TABLE tenon.flow_wait IS 'The parents for which blocked tasks still wait.';
 COMMENT ON COLUMN tenon.flow_wait.task IS 'The blocked task.';
-COMMENT ON COLUMN tenon.flow_wait.parent IS 'A task that is not done, or of which nobody has seen yet that it is.';
-COMMENT ON COLUMN tenon.flow_wait.on_dead IS 'What the task does when that one is dead, cancelled or expired: `wait`, `run` or `cancel`.';
+COMMENT ON COLUMN tenon.flow_wait.parent IS 'A task that is not done, or whose end was not processed yet.';
+COMMENT ON COLUMN tenon.flow_wait.on_dead IS 'What happens when the parent is dead, cancelled or expired: `wait`, `run` or `cancel`.';
 
--- Append-only: what tenon.settle() has to look at. Whoever ends a task, or makes one that waits for a task which may
--- have ended by now, leaves one, and so he needs no lock.
+-- Append-only: notes for tenon.settle(). A transaction that ends a task, or adds one that waits for a task which may
+-- have ended by now, leaves a note, and so it needs no lock.
 CREATE TABLE tenon.flow_note (
     id   bigint      DEFAULT nextval('tenon.note_id') PRIMARY KEY,
     at   timestamptz NOT NULL DEFAULT now(),
@@ -636,14 +636,14 @@ CREATE TABLE tenon.limit (
 CREATE INDEX limit_until ON tenon.limit (until) WHERE until IS NOT NULL;
 COMMENT ON TABLE tenon.limit IS 'The limits: set them by `tenon.set_limit`. A key takes each column from the row of its own name or, where that is NULL or missing, from the row of its part before the first colon.';
 COMMENT ON COLUMN tenon.limit.name IS 'A key such as `tenant:42`; the part of keys before the colon, `tenant`; `kind/NAME`; or `queue/NAME`.';
-COMMENT ON COLUMN tenon.limit.max_running IS 'So many tasks of a key are ready or running at once, at most.';
-COMMENT ON COLUMN tenon.limit.max_starts IS 'So many tasks of a key start within `per`, at most, wherever that time begins.';
+COMMENT ON COLUMN tenon.limit.max_running IS 'The maximum number of tasks of a key that are ready or running at once.';
+COMMENT ON COLUMN tenon.limit.max_starts IS 'The maximum number of starts of tasks of a key within any period of the length `per`.';
 COMMENT ON COLUMN tenon.limit.per IS 'The time of `max_starts`.';
 COMMENT ON COLUMN tenon.limit.strict IS 'One at a time, in the order of ids; a task that failed keeps its place.';
-COMMENT ON COLUMN tenon.limit.when_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
+COMMENT ON COLUMN tenon.limit.when_dead IS 'What happens behind a dead task, if `strict`: `block` the tasks behind it until it is retried or deleted; or `skip` it.';
 COMMENT ON COLUMN tenon.limit.fair IS 'The keys with this part before the colon take turns.';
-COMMENT ON COLUMN tenon.limit.weight IS 'So many tasks at each turn.';
-COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment; NULL = it stays.';
+COMMENT ON COLUMN tenon.limit.weight IS 'How many tasks are released at each turn.';
+COMMENT ON COLUMN tenon.limit.until IS 'The row is removed at this time; NULL = never.';
 
 -- One row for each key of each unfinished task. Of a task with several keys only one row `waits` at a time: in the line
 -- of the key that stopped it last. `alone`: its task has no other key.
@@ -664,12 +664,12 @@ CREATE INDEX limit_task_later ON tenon.limit_task (wanted_at) WHERE state IN ('l
 COMMENT ON TABLE tenon.limit_task IS 'The keys of unfinished tasks, a row for each.';
 COMMENT ON COLUMN tenon.limit_task.key IS 'The key.';
 COMMENT ON COLUMN tenon.limit_task.task_id IS 'The task.';
-COMMENT ON COLUMN tenon.limit_task.state IS '`waits`: in the line of this key; `later`: its `run_at` has not come; `elsewhere`: in the line of another of its keys; `parked`: that too, after it was first in this one; `held`: it is ready or running; `ending`: it was cancelled while it ran, and its handler may still run; `dead`: it died, and blocks those behind it.';
+COMMENT ON COLUMN tenon.limit_task.state IS '`waits`: in the line of this key; `later`: its `run_at` has not come; `elsewhere`: in the line of another of its keys; `parked`: the same, after it was first in this line; `held`: it is ready or running; `ending`: it was cancelled while it ran, and its handler may still run; `dead`: it died, and blocks those behind it.';
 COMMENT ON COLUMN tenon.limit_task.alone IS 'The task has no other key.';
-COMMENT ON COLUMN tenon.limit_task.priority IS 'As of the task.';
-COMMENT ON COLUMN tenon.limit_task.wanted_at IS 'Its place in the line; until when it waits, of one that is `later` or `ending`.';
+COMMENT ON COLUMN tenon.limit_task.priority IS 'The priority of the task.';
+COMMENT ON COLUMN tenon.limit_task.wanted_at IS 'Its place in the line; for `later` and `ending`, the time until which it waits.';
 
--- The starts of the last `per`, but for those of tasks that still hold their key: of each the row is tenon.task's.
+-- The starts of the last `per`, except those of tasks that still hold their key: of each the row is tenon.task's.
 CREATE TABLE tenon.limit_start (
     key text COLLATE "C" NOT NULL,
     at  timestamptz NOT NULL,
@@ -709,8 +709,8 @@ COMMENT ON COLUMN tenon.limit_turn.share IS 'What they share: the part before th
 COMMENT ON COLUMN tenon.limit_turn.pass IS 'How much it has had; the lowest is next.';
 COMMENT ON COLUMN tenon.limit_turn.active IS 'When it was seen to last, its own limits let it have more.';
 
--- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
--- no lock that another may hold.
+-- Append-only: keys and tasks that tenon.settle_limits() has to process. A transaction that enqueues, ends or requeues a task leaves a
+-- row, and so it takes no lock that another may hold.
 CREATE TABLE tenon.limit_event (
     id         bigint DEFAULT nextval('tenon.note_id') PRIMARY KEY,
     keys       text[] NOT NULL,
@@ -744,10 +744,10 @@ CREATE INDEX signal_unsettled ON tenon.signal (sent_at) WHERE NOT settled;
 CREATE INDEX signal_settled ON tenon.signal (sent_at) WHERE settled;
 COMMENT ON TABLE tenon.signal IS 'The signals that were sent (`tenon.signal`), for `signal_keep` of `tenon.setting`.';
 COMMENT ON COLUMN tenon.signal.name IS 'Its name, 1 to 100 bytes.';
-COMMENT ON COLUMN tenon.signal.payload IS 'What it carries; each task that waits for it gets that.';
+COMMENT ON COLUMN tenon.signal.payload IS 'Its payload, which each task that waits for it gets.';
 COMMENT ON COLUMN tenon.signal.sent_at IS 'When it was sent.';
 COMMENT ON COLUMN tenon.signal.sent_by IS 'The role that had logged in to send it.';
-COMMENT ON COLUMN tenon.signal.settled IS 'Those that waited for it have got it.';
+COMMENT ON COLUMN tenon.signal.settled IS 'The tasks that waited for it have got it.';
 
 CREATE TABLE tenon.waiting (
     task_id bigint      PRIMARY KEY,
@@ -761,8 +761,8 @@ CREATE INDEX waiting_unsettled ON tenon.waiting (task_id) WHERE NOT settled;
 COMMENT ON TABLE tenon.waiting IS 'The blocked tasks that wait for a signal.';
 COMMENT ON COLUMN tenon.waiting.task_id IS 'The task.';
 COMMENT ON COLUMN tenon.waiting.signal IS 'The name of the signal.';
-COMMENT ON COLUMN tenon.waiting.until IS 'Then it goes on without.';
-COMMENT ON COLUMN tenon.waiting.settled IS 'The signal had not come when that was looked for.';
+COMMENT ON COLUMN tenon.waiting.until IS 'When it continues without the signal.';
+COMMENT ON COLUMN tenon.waiting.settled IS 'A cleaner has checked that the signal had not come before.';
 CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
 
 -- --- schedules ----------------------------------------------------------------------------------------------------
@@ -793,28 +793,28 @@ CREATE TABLE tenon.schedule (
     CHECK (last_at < next_at)  -- no tick comes twice, whoever writes here
 );
 CREATE INDEX schedule_due ON tenon.schedule (due_at);
-COMMENT ON TABLE tenon.schedule IS 'The schedules. Read it as you like; change it by functions only.';
+COMMENT ON TABLE tenon.schedule IS 'The schedules. Read it freely, but change it only by functions.';
 COMMENT ON COLUMN tenon.schedule.name IS 'The schedule: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
-COMMENT ON COLUMN tenon.schedule.cron IS 'When it ticks, as a cron expression; NULL: every `every_ms`.';
-COMMENT ON COLUMN tenon.schedule.every_ms IS 'Every so many milliseconds it ticks; NULL: by `cron`.';
+COMMENT ON COLUMN tenon.schedule.cron IS 'The cron expression that says when it ticks; NULL: every `every_ms`.';
+COMMENT ON COLUMN tenon.schedule.every_ms IS 'The interval between ticks in milliseconds; NULL: by `cron`.';
 COMMENT ON COLUMN tenon.schedule.zone IS 'The time zone of the cron expression.';
 COMMENT ON COLUMN tenon.schedule.kind IS 'The kind of its tasks.';
 COMMENT ON COLUMN tenon.schedule.payload IS 'The payload of its tasks; an object gets the key `tick` as well.';
 COMMENT ON COLUMN tenon.schedule.queue IS 'The queue of its tasks; NULL = that of the kind.';
 COMMENT ON COLUMN tenon.schedule.priority IS 'The priority of its tasks; NULL = that of the kind or queue.';
-COMMENT ON COLUMN tenon.schedule.max_attempts IS 'With so many failures a task of it is dead; NULL = as the kind or queue says.';
-COMMENT ON COLUMN tenon.schedule.timeout_ms IS 'How long one run of its tasks may take, in milliseconds; NULL = as the kind or queue says.';
-COMMENT ON COLUMN tenon.schedule.catch_up IS 'What becomes of ticks that are more than a minute late: `none` of them runs, the `last`, or `all`.';
+COMMENT ON COLUMN tenon.schedule.max_attempts IS 'The number of failures that makes a task of it dead; NULL = that of the kind or queue.';
+COMMENT ON COLUMN tenon.schedule.timeout_ms IS 'How long one run of its tasks may take, in milliseconds; NULL = that of the kind or queue.';
+COMMENT ON COLUMN tenon.schedule.catch_up IS 'Which ticks get a task when they are more than a minute late: `none`, the `last`, or `all`.';
 COMMENT ON COLUMN tenon.schedule.overlap IS 'Whether a tick makes a task while the last one has not ended: `allow`, or `skip` the tick.';
-COMMENT ON COLUMN tenon.schedule.source IS 'The file that it is kept in step with (`tenon schedule sync`); NULL: none.';
+COMMENT ON COLUMN tenon.schedule.source IS 'The file from which it is synced (`tenon schedule sync`); NULL: none.';
 COMMENT ON COLUMN tenon.schedule.set_by IS 'The role that had logged in to set it.';
 COMMENT ON COLUMN tenon.schedule.set_at IS 'When it was set.';
 COMMENT ON COLUMN tenon.schedule.next_at IS 'The next tick.';
-COMMENT ON COLUMN tenon.schedule.due_at IS 'The cleaners'' own: when they care for it next. Mostly `next_at`; later after an error, never while it is paused.';
+COMMENT ON COLUMN tenon.schedule.due_at IS 'Internal: when the cleaners process it next. Usually `next_at`; later after an error, never while it is paused.';
 COMMENT ON COLUMN tenon.schedule.last_at IS 'The last tick that made a task; NULL: none.';
 COMMENT ON COLUMN tenon.schedule.last_task IS 'The last task that was made; NULL: none.';
 COMMENT ON COLUMN tenon.schedule.skipped IS 'How many ticks made no task because the last one had not ended.';
-COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is tried again every minute; NULL: no trouble.';
+COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is retried every minute; NULL: no error.';
 
 -- --- workers and cleaners -----------------------------------------------------------------------------------------
 
@@ -845,7 +845,7 @@ COMMENT ON COLUMN tenon.worker.pid IS 'Its process there.';
 COMMENT ON COLUMN tenon.worker.slots IS 'How many handler processes it may run at once.';
 COMMENT ON COLUMN tenon.worker.queues IS 'The queues it serves.';
 COMMENT ON COLUMN tenon.worker.kinds IS 'The kinds it has handlers for.';
-COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what runs; `left`: it ended in good order; `dead`: a cleaner saw its lock free, and recovers its tasks.';
+COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes its running tasks; `left`: it ended normally; `dead`: a cleaner saw its lock free, and recovers its tasks.';
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
@@ -897,7 +897,7 @@ CREATE TABLE tenon.depth (
     oldest_ready timestamptz,
     PRIMARY KEY (queue, kind)
 );
-COMMENT ON TABLE tenon.depth IS 'How many tasks of each queue and kind are in each state, as the leading cleaner counted them last (`tenon.depth_count`). It counts all tasks from time to time, using at most a twentieth of a processor. `tenon.queue_depth` also counts small queues at once.';
+COMMENT ON TABLE tenon.depth IS 'How many tasks of each queue and kind are in each state, at the leading cleaner''s last count (`tenon.depth_count`). It counts all tasks from time to time, using at most a twentieth of a processor. `tenon.queue_depth` also counts small queues at once.';
 COMMENT ON COLUMN tenon.depth.queue IS 'The queue: the 1,000 with most tasks; `(other)`: all others together.';
 COMMENT ON COLUMN tenon.depth.kind IS 'The kind: those of the 1,000 pairs of queue and kind with most tasks; `(other)`: the other kinds of the queue together.';
 COMMENT ON COLUMN tenon.depth.ready IS 'Tasks that are ready, in paused queues too.';
@@ -963,7 +963,7 @@ COMMENT ON COLUMN tenon.set_aside.most IS 'The number of rows that the part take
 COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
 COMMENT ON COLUMN tenon.set_aside.at IS 'When it was last too slow.';
 COMMENT ON COLUMN tenon.set_aside.until IS 'When it is tried again: a row after a minute, then after twice as long each time, up to a day.';
-COMMENT ON COLUMN tenon.set_aside.error IS 'What PostgreSQL said.';
+COMMENT ON COLUMN tenon.set_aside.error IS 'The error of PostgreSQL.';
 -- Where the next turn continues. Sequences, because the cursor must move on even if the turn is rolled back.
 CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again
 CREATE SEQUENCE tenon.waiting_cursor MINVALUE 0 START 0;  -- task_id of tenon.waiting

@@ -1,7 +1,7 @@
 -- Claim the tasks whose wake-ups arrived. Only ready ones, only queues and kinds this worker serves.
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
---   $5 bigint    bytes of payload and steps to claim at most, but for the last task
+--   $5 bigint    bytes of payload and steps to claim at most, without the last task
 --   $6 bigint[]  a random key for each id: with the id the fence of the claim
 -- One reading of the clock says whether a task may start and when it does: start_before is missed by no microsecond.
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.

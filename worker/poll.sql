@@ -1,6 +1,6 @@
 -- The poll: claims up to $3 ready tasks, and says how far it read for them.
 --   $1 uuid    worker, must be alive       $8 integer  rows to read at most, in all
---   $2 text[]  kinds                       $9 bigint   bytes of payload and steps to claim at most, but for the last task
+--   $2 text[]  kinds                       $9 bigint   bytes of payload and steps to claim at most, without the last task
 --   $3 integer how many                    $10 boolean  also what another transaction has marked, which may be over
 --   $11 bigint from how many milliseconds ago on, NULL = from ever: what was due before is left to sweeps
 --   $12 bigint[] random keys for the claims: each is, with the id, the fence of one
@@ -45,7 +45,7 @@ WITH read AS MATERIALIZED (
 (SELECT id, claims, claim_key, timeout_ms, failures, max_attempts, priority,
         queue, kind, trace, payload, 1 + failures + crashes, progress, CASE WHEN step_count IS NOT NULL THEN tenon.steps_of(id) END,
         (date_part('epoch', start_time - greatest(run_at, created_at)) * 1000000)::bigint, (date_part('epoch', run_at) * 1000000)::bigint,
-        NULL::bigint, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
+        NULL::bigint, NULL::boolean  -- in no order, because to sort them here costs a twentieth of the whole
  FROM claimed)
 UNION ALL  -- id, run_at; which range; was all claimed that was asked for (true), or $8 rows read (false)? NULL: neither
 SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (date_part('epoch', run_at) * 1000000)::bigint,

@@ -1,4 +1,4 @@
--- What keeps this worker from its work, as tenon.failing shows it; '' = nothing.
+-- What keeps this worker from its work, for tenon.failing; '' = nothing.
 --   $1 uuid  worker
 --   $2 text  which handlers do not start, and why    $3 text  why rounds keep failing    $4 text  why RabbitMQ is away
 --   $5 text  which handlers are still starting, since when

@@ -6,7 +6,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'tenon: cron: %: % %', field, left(word, 100), why
         USING ERRCODE = 'invalid_parameter_value',
-              HINT = 'A cron expression is: minute hour day-of-month month day-of-week, such as 30 3 * * mon-fri; or @daily and its like.';
+              HINT = 'A cron expression is minute hour day-of-month month day-of-week, such as 30 3 * * mon-fri, or a name such as @daily.';
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.cron_number(field text, word text, low integer, high integer, names text[]) RETURNS integer
@@ -24,7 +24,7 @@ BEGIN
     RETURN word::integer;
 END $$;
 
--- One field, such as 0,30 or mon-fri or */15, as a set.
+-- One field, such as 0,30 or mon-fri or */15, in the form of a set.
 CREATE OR REPLACE FUNCTION tenon.cron_field(field text, list text, low integer, high integer, names text[]) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -37,7 +37,7 @@ BEGIN
     FOREACH part IN ARRAY string_to_array(list, ',') LOOP
         m := regexp_match(part, '^(\*|([^-/*]+)(?:-([^-/*]+))?)(?:/([0-9]{1,9}))?$');
         IF m IS NULL THEN
-            PERFORM tenon.refuse_cron(field, quote_literal(part), 'is no number, range, * or step');
+            PERFORM tenon.refuse_cron(field, quote_literal(part), 'is not a number, range, * or step');
         ELSIF m[1] = '*' THEN
             first := low;
             last := high;
@@ -168,8 +168,8 @@ BEGIN
     RETURN CASE WHEN first < second AND first AT TIME ZONE zone = wall THEN first ELSE second END;
 END $$;
 
--- The next tick of what ticks in each hour: by the clock on the wall, whatever is done to it. So it goes on while an
--- hour comes again, and what the clocks jump over is no tick.
+-- The next tick of an expression that ticks in each hour, by local time. So it also ticks while an hour is repeated, and an hour
+-- that the clocks skip has no tick.
 CREATE OR REPLACE FUNCTION tenon.next_tick_hourly(c tenon.cron, zone text, after timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -202,7 +202,7 @@ DECLARE
     tick timestamptz;
 BEGIN
     IF NOT isfinite(after) THEN
-        PERFORM tenon.refuse('after', after::text, 'a moment');
+        PERFORM tenon.refuse('after', after::text, 'a time');
     ELSIF c.hours = (1 << 24) - 1 THEN
         tick := tenon.next_tick_hourly(c, zone, after);
     ELSE
@@ -218,4 +218,4 @@ BEGIN
     RETURN tick;
 END $$;
 
-COMMENT ON FUNCTION tenon.next_tick IS $$The first tick of a cron expression after a moment, in a time zone. It is calculated, however far ahead it lies; an expression that never comes, such as 30 February, raises SQLSTATE 22023.$$;
+COMMENT ON FUNCTION tenon.next_tick IS $$Returns the first tick of a cron expression after a time, in a time zone. An expression without any tick, such as 30 February, raises SQLSTATE 22023.$$;

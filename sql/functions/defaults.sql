@@ -36,8 +36,9 @@ CREATE OR REPLACE FUNCTION tenon.check_target(queue text, kind text, everything 
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF num_nonnulls(queue, kind) + coalesce(everything, false)::integer <> 1 THEN
-        PERFORM tenon.refuse('the target', concat_ws(' and ', queue, kind, CASE WHEN everything THEN 'everything' END),
-                             'one queue, one kind, or everything => true');
+        PERFORM tenon.refuse_call(CASE WHEN num_nonnulls(queue, kind) + coalesce(everything, false)::integer = 0 THEN 'no queue or kind is given'
+                                       ELSE 'more than one of queue, kind and everything is given' END,
+                                  'Give one queue, one kind, or everything => true.');
     END IF;
     PERFORM tenon.check_enqueue(coalesce(kind, 'a'), queue, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     PERFORM tenon.settings();
@@ -66,7 +67,7 @@ BEGIN
                                                          'everything', NULLIF(everything, false)), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything => true` all of them, also those that nobody knows yet. `tenon.paused` says who did it, when and why. Workers claim no paused tasks: of a queue from the commit on; of a kind or of everything from milliseconds after the commit on, or within 5 s if a worker misses the NOTIFY. Running tasks continue, and tasks may be enqueued.$$;
+COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything => true` every queue and kind, including future ones. `tenon.paused` shows who paused it, when and why. After the commit workers claim no more of its tasks: of a queue at once, of a kind or of everything when they receive the NOTIFY, or within 5 s if they miss it. Running tasks continue, and tasks can be enqueued.$$;
 
 CREATE OR REPLACE FUNCTION tenon.resume(queue text DEFAULT NULL, kind text DEFAULT NULL, everything boolean DEFAULT false,
     why text DEFAULT NULL) RETURNS boolean
@@ -83,7 +84,7 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. `everything => true` resumes no queue or kind that was paused by its own name.$$;
+COMMENT ON FUNCTION tenon.resume IS $$Ends a pause; returns whether there was one. `everything => true` does not resume a queue or kind that was paused by its own name.$$;
 
 -- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, because the settings are missing; NULL = none. Plain
 -- SQL, so that it is inlined into the statements of a worker's presence.
@@ -104,12 +105,14 @@ BEGIN
     RETURN ms::bigint;
 END $$;
 
--- Something must be given, and only these defaults can be unset.
+-- Something must be set or unset, and only these defaults can be unset.
 CREATE OR REPLACE FUNCTION tenon.check_unset(unset text[], allowed text[], given integer) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF cardinality(unset) > 20 OR NOT unset <@ allowed OR given + cardinality(unset) = 0 THEN
-        PERFORM tenon.refuse('unset', left(unset::text, 100), 'an array of ' || array_to_string(allowed, ', ') || ', if nothing is set');
+    IF cardinality(unset) > 20 OR NOT unset <@ allowed THEN
+        PERFORM tenon.refuse('unset', left(unset::text, 100), 'an array of ' || array_to_string(allowed, ', '));
+    ELSIF given + cardinality(unset) = 0 THEN
+        PERFORM tenon.refuse_call('nothing is set or unset', 'Give a default, or unset with any of ' || array_to_string(allowed, ', ') || '.');
     END IF;
 END $$;
 
@@ -136,7 +139,7 @@ BEGIN
         'timeout', timeout, 'retry', retry, 'unset', nullif(unset, '{}'))), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): those that are given, for instance `timeout => '10 min'`; `retry` as for `tenon.enqueue`. `unset` names defaults to remove: `unset => '{priority}'`. They apply to tasks that are enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): those that are given, for instance `timeout => '10 min'`; `retry` as for `tenon.enqueue`. `unset` names defaults to remove: `unset => '{priority}'`. They apply to tasks that are enqueued later.$$;
 
 CREATE OR REPLACE FUNCTION tenon.set_kind(name text, queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
     max_crashes integer DEFAULT NULL, timeout interval DEFAULT NULL, timeout_min interval DEFAULT NULL, on_timeout text DEFAULT NULL,
@@ -177,7 +180,7 @@ BEGIN
         'retry', retry, 'on_dead', on_dead, 'unset', nullif(unset, '{}'))), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): those that are given. `max_crashes` is 2 to 100, `on_timeout` is `retry` or `dead`, `retry` as for `tenon.enqueue`, `on_dead` a kind. No task of it can be enqueued with a `timeout` below `timeout_min`. `unset` names defaults to remove: `unset => '{retry,on_dead}'`. They apply to tasks that are enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): those that are given. `max_crashes` is 2 to 100, `on_timeout` is `retry` or `dead`, `retry` as for `tenon.enqueue`, `on_dead` a kind. No task of it can be enqueued with a `timeout` below `timeout_min`. `unset` names defaults to remove: `unset => '{retry,on_dead}'`. They apply to tasks that are enqueued later.$$;
 
 -- One key after the other, so that an error can name the key.
 CREATE OR REPLACE FUNCTION tenon.set_settings(changes jsonb) RETURNS void
@@ -197,7 +200,7 @@ BEGIN
                       FROM jsonb_populate_record(s, jsonb_build_object(k, changes -> k)) n);
         EXCEPTION WHEN data_exception OR check_violation OR not_null_violation THEN
             PERFORM tenon.refuse(k, changes ->> k,
-                CASE k WHEN 'exchange' THEN '1 to 63 of a-z 0-9 _ - and does not start with -'
+                CASE k WHEN 'exchange' THEN '1 to 63 of a-z 0-9 _ -, the first not -'
                        WHEN 'cancel_own_only' THEN 'true or false'
                        WHEN 'on_dead' THEN 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -, or null'
                        WHEN 'history_keep' THEN '0, or ' || span

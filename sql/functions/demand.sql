@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
                                + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1)))))::integer
 $$;
 
-COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;
+COMMENT ON FUNCTION tenon.slots_wanted IS $$The formula of `tenon.demand`, applied to numbers.$$;
 
 -- The attempts of the queue started per second in the last two to three minutes, and their mean run time; if none has ended
 -- since, the mean run time of the last day.
@@ -27,8 +27,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM lately l, span s
 $$;
 
--- What is ready and what runs, of the first 10,000 due rows: those that run and those that are next. Where there are more, as the leading
--- cleaner has counted them.
+-- What is ready and what runs, of the first 10,000 due rows: those that run and those that are next. Where there are more, by the leading
+-- cleaner's count.
 CREATE OR REPLACE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH paused AS MATERIALIZED (
@@ -72,4 +72,4 @@ BEGIN
                                                                                OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
-COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs; beyond 10,000 tasks as the leading cleaner counted them (`tenon.depth`). 0: nothing waits, runs or comes. A slot counts as one task at a time: where handlers take several (`in_flight`), fewer slots do. For readers; `tenon scaler` and KEDA ask it.$$;
+COMMENT ON FUNCTION tenon.demand IS $$Returns how many slots the queue needs so that its tasks start within the latency. It is calculated from the starts and run times of the last minutes and from the waiting and running tasks; beyond 10,000 of these, from the leading cleaner's count (`tenon.depth`). 0: no tasks wait, run or arrive. A slot counts as one task at a time: where handlers take several (`in_flight`), fewer slots do. For readers; `tenon scaler` and KEDA call it.$$;

@@ -82,7 +82,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- How many tasks of each queue and kind are in each state; a queue without tasks has one row, whose kind is NULL.
--- Small queues are counted now: in all, up to rows_max rows that are due are read, as many that are not, and as many dead ones, each queue
+-- Small queues are counted now: in all, up to rows_max rows that are due are read, the same number that is not due, and of dead ones, each queue
 -- having an equal share of them; so a backlog of millions is never read here. Where a count ends at this bound, the numbers of
 -- tenon.depth take its place, if they are fresh and not smaller: `counted_at` is then the time of that count. Otherwise the row is a lower bound,
 -- and `at_least` is true. One long statement, so that all its numbers are of one snapshot.
@@ -154,4 +154,4 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      GROUP BY s.queue, p.kind, s.bounded, s.counted, a.bounded, a.counted
 $$;
 
-COMMENT ON FUNCTION tenon.queue_depth IS $$How many tasks of each queue and kind are in each state, for `tenon status`, `tenon doctor`, the page and metrics: up to `queues_max` queues, those with settings or workers first. Up to `rows_max` tasks are counted now; larger queues are shown as the leading cleaner counted them at `counted_at` (`tenon.depth`). `at_least`: no such count exists, and the numbers are lower bounds. A queue without tasks has one row, whose `kind` is NULL.$$;
+COMMENT ON FUNCTION tenon.queue_depth IS $$How many tasks of each queue and kind are in each state, for `tenon status`, `tenon doctor`, the page and metrics: up to `queues_max` queues, those with settings or workers first. Up to `rows_max` tasks are counted now; for larger queues the leading cleaner's count is shown, of the time `counted_at` (`tenon.depth`). `at_least`: no such count exists, and the numbers are lower bounds. A queue without tasks has one row, whose `kind` is NULL.$$;

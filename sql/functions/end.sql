@@ -1,9 +1,9 @@
 -- The end of a task: finish, cancel, and the notes that an end leaves for settle. The statement by which workers finish many
--- tasks stands beside the worker (worker/finish.sql).
+-- tasks is beside the worker (worker/finish.sql).
 
 -- When a task ends, this leaves notes for what waits for the end, and tenon.settle() does the rest after the commit. It waits for no
--- lock but that of a settler which is at the same key. (Who writes a row of tenon.waiting has locked the task, as the deleting session
--- has now.) Every statement that deletes a task calls it with the deleted row (sql_statements_test checks that): a trigger would fetch
+-- lock but that of a settler which is at the same key. (A session that writes a row of tenon.waiting has locked the task, like the deleting
+-- session now.) Every statement that deletes a task calls it with the deleted row (sql_statements_test checks that): a trigger would fetch
 -- each row again, a thirtieth of the cost of a plain task. needs_note is asked first, because it is inlined. It deletes the task's steps,
 -- and returns them as one object if the caller keeps them.
 CREATE OR REPLACE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
@@ -136,12 +136,12 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
-COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
+COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, exactly once.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `result`: kept in `tenon.history`; of one that is longer than 2 MiB as text only a note is kept.
+- `result`: kept in `tenon.history`. A result of more than 2 MiB as text is replaced by a note.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+Raises SQLSTATE 55000 when the claim is no longer valid, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 -- For many claims: one statement reads them all and deletes their rows, in sorted order, so that two sessions that
 -- finish the same tasks cannot deadlock. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
@@ -161,7 +161,7 @@ BEGIN
         PERFORM tenon.refuse('claims', 'of ' || cardinality(claims) || ' elements', format('an array of 0 to %s claims', claims_max));
     ELSIF cardinality(results) <> cardinality(claims) THEN
         PERFORM tenon.refuse('results', format('of %s elements', cardinality(results)),
-                             format('as long as claims, %s elements', cardinality(claims)));
+                             format('an array of %s elements, like claims', cardinality(claims)));
     END IF;
     IF results IS NOT NULL THEN
         results := tenon.results_kept(results);
@@ -199,13 +199,13 @@ BEGIN
     RETURN done;
 END $$;
 
-COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish` does, in one statement, for handlers that write the effects of many tasks in one transaction: a fraction of the cost of a call for each. Returns for each claim whether the task is finished now, in the order of `claims`.
+COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish` does, in one statement, for handlers that write the effects of many tasks in one transaction. This costs a fraction of a call for each task. Returns for each claim whether the task is finished now, in the order of `claims`.
 
 - `claims`: 0 to 10,000 texts of `TENON_TASK_CLAIM`, or `claim` of the task lines; anything else raises SQLSTATE 22023.
-- `results`: one for each claim, or NULL; kept in `tenon.history`, of one that is longer than 2 MiB as text only a note.
-- `skip_lost`: false, the default: one claim that is not valid any more, because its task was recovered, cancelled or finished, raises SQLSTATE 55000, so that no effect of it is committed: roll back, and finish the others without it. True: the others are finished, and for this one false is returned. Then what was done for it must not be committed: call the function first, and write the effects of those that are true.
+- `results`: one for each claim, or NULL; kept in `tenon.history`. A result of more than 2 MiB as text is replaced by a note.
+- `skip_lost`: false, the default: one claim that is no longer valid, because its task was recovered, cancelled or finished, raises SQLSTATE 55000, so that no effect of its task is committed: roll back, and finish the others without it. True: the others are finished, and for this one the function returns false. Its effects must not be committed: call the function first, and write the effects of the tasks for which it returned true.
 
-A claim that is given twice counts the second time as not valid any more. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, whatever `skip_lost` says.$$;
+A claim that is given twice counts the second time as no longer valid. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, even with `skip_lost`.$$;
 
 -- May the session's role cancel the tasks of this role?
 CREATE OR REPLACE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
@@ -224,7 +224,7 @@ BEGIN
     IF owner IS NOT NULL THEN
         PERFORM tenon.end_tasks(ARRAY[id], 'cancelled', clock_timestamp(), 'cancelled by ' || session_user);
     ELSIF EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
-        RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
+        RAISE EXCEPTION 'tenon: permission denied for task %: role % may not cancel it', id, session_user
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Another role enqueued it, and either cancel_own_only in tenon.setting is true or this role is confined (tenon.producer). Ask an operator.';
     END IF;

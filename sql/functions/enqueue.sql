@@ -13,7 +13,7 @@ BEGIN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
     END IF;
     IF queue !~ '^[a-z0-9_][a-z0-9_.-]*$' OR length(queue) > 63 THEN
-        PERFORM tenon.refuse('queue', quote_literal(queue), '1 to 63 of a-z 0-9 _ . - and does not start with . or -');
+        PERFORM tenon.refuse('queue', quote_literal(queue), '1 to 63 of a-z 0-9 _ . -, the first not . or -');
     END IF;
     IF priority NOT BETWEEN 0 AND 9 THEN
         PERFORM tenon.refuse('priority', priority::text, '0 to 9, higher first');
@@ -32,17 +32,17 @@ BEGIN
         END IF;
     END IF;
     IF run_at IS NOT NULL AND delay IS NOT NULL THEN
-        PERFORM tenon.refuse('delay', delay::text, 'given alone, not together with run_at');
+        PERFORM tenon.refuse_call('run_at and delay are given together', 'Give one of them.');
     END IF;
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
-        PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
+        PERFORM tenon.refuse('run_at', run_at::text, 'a time at most 10 years ahead');
     END IF;
     IF extract(epoch FROM delay) NOT BETWEEN 0 AND 315576000 THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF start_before IS NOT NULL AND (NOT isfinite(start_before)
                                      OR start_before <= greatest(coalesce(run_at, clock_timestamp() + tenon.seconds(delay)), clock_timestamp())) THEN
-        PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
+        PERFORM tenon.refuse('start_before', start_before::text, 'a time in the future, after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
         PERFORM tenon.refuse('retry', quote_literal(retry), 'polynomial, polynomial(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
@@ -62,7 +62,7 @@ BEGIN
         PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
     END IF;
     IF unique_key IS NULL AND num_nonnulls(on_conflict, unique_for, debounce, debounce_max) > 0 THEN
-        PERFORM tenon.refuse('unique_key', NULL, 'given together with on_conflict, unique_for, debounce and debounce_max');
+        PERFORM tenon.refuse_call('on_conflict, unique_for, debounce and debounce_max require unique_key', 'Give unique_key too, or omit them.');
     END IF;
     IF on_conflict NOT IN ('keep', 'replace', 'merge') THEN
         PERFORM tenon.refuse('on_conflict', quote_literal(on_conflict), 'keep, replace or merge');
@@ -70,11 +70,17 @@ BEGIN
     IF extract(epoch FROM unique_for) NOT BETWEEN 0.001 AND 31536000 THEN
         PERFORM tenon.refuse('unique_for', unique_for::text, '1 millisecond to 365 days');
     END IF;
-    IF extract(epoch FROM debounce) NOT BETWEEN 0.001 AND 2592000 OR (debounce IS NOT NULL AND num_nonnulls(run_at, delay) > 0) THEN
-        PERFORM tenon.refuse('debounce', debounce::text, '1 millisecond to 30 days, and given without run_at and delay');
+    IF extract(epoch FROM debounce) NOT BETWEEN 0.001 AND 2592000 THEN
+        PERFORM tenon.refuse('debounce', debounce::text, '1 millisecond to 30 days');
     END IF;
-    IF debounce_max IS NOT NULL AND (debounce IS NULL OR extract(epoch FROM debounce_max) NOT BETWEEN extract(epoch FROM debounce) AND 31536000) THEN
-        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, no shorter, and at most 365 days');
+    IF debounce IS NOT NULL AND num_nonnulls(run_at, delay) > 0 THEN
+        PERFORM tenon.refuse_call('debounce is given together with run_at or delay', 'Omit run_at and delay: debounce decides when the task starts.');
+    END IF;
+    IF debounce_max IS NOT NULL AND debounce IS NULL THEN
+        PERFORM tenon.refuse_call('debounce_max requires debounce', 'Give debounce too, or omit debounce_max.');
+    END IF;
+    IF extract(epoch FROM debounce_max) NOT BETWEEN extract(epoch FROM debounce) AND 31536000 THEN
+        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'at least debounce, and at most 365 days');
     END IF;
     RETURN true;
 END $$;
@@ -121,7 +127,7 @@ BEGIN
     IF d.confined AND NOT tenon.may_enqueue(d.queue, kind) THEN
         RAISE EXCEPTION 'tenon: role % may not enqueue kind % to queue %', session_user, kind, d.queue
             USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'Another queue or kind, or ask the owner of the schema (tenon.producer).';
+                  HINT = 'The role is confined to other queues or kinds (tenon.producer); the owner of the schema can change that with tenon setup --grant-producer.';
     END IF;
 END $$;
 
@@ -214,7 +220,7 @@ BEGIN
         -- the holder may have finished between the two statements: once more, which is enough in practice
         tries := tries + 1;
         IF tries = 100 THEN
-            RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
+            RAISE EXCEPTION 'tenon: could not serialize on unique_key %', quote_literal(unique_key)
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
     END LOOP;
@@ -240,7 +246,7 @@ BEGIN
     RETURN added;
 END $$;
 
-COMMENT ON FUNCTION tenon.enqueue_jsonb IS $$Not for applications: `tenon.enqueue` and `tenon.enqueue_routed` convert the payload, and call it.$$;
+COMMENT ON FUNCTION tenon.enqueue_jsonb IS $$Internal: `tenon.enqueue` and `tenon.enqueue_routed` convert the payload, and call it.$$;
 
 -- The functions that producers call only convert the payload: as the caller, and in plain SQL, which becomes a call
 -- of tenon.enqueue_jsonb when PostgreSQL plans the statement. `payload` is of any type, so that producers need not cast what
@@ -259,7 +265,7 @@ LANGUAGE sql AS $$
                                flow, depends_on, on_parent_dead, trace, notify, announced)
 $$;
 
-COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
+COMMENT ON FUNCTION tenon.enqueue_routed IS $$Like `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit. Returns the id, and the exchange and the routing key to publish it with. `announced` is true by default.$$;
 
 CREATE OR REPLACE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
@@ -274,30 +280,30 @@ LANGUAGE sql AS $$
                                 flow, depends_on, on_parent_dead, trace, notify, announced)).id
 $$;
 
-COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
+COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id. The task runs if the transaction commits, and never if it rolls back.
 
-- `kind`: 1 to 100 of `A-Z a-z 0-9 _ . : -`; picks the handler.
-- `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
+- `kind`: 1 to 100 of `A-Z a-z 0-9 _ . : -`; selects the handler.
+- `payload`: the handler's input: `json`, `jsonb` or a text that is JSON, at most 1 MB (`payload_bytes_max` in `tenon.setting`). Other text is refused with SQLSTATE 22P02.
 - `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
 - `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
-- `run_at`, `delay`: not before this moment, or not before this much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; give one of them, not both. Default: at once.
-- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
-- `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
-- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
-- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` (at most 365 days) after the first; `on_conflict` is `replace`, if not given.
-- `start_before`: if it has not started by then, it is `expired`; also each retry.
-- `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
-- `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure, in at most 100 characters: `polynomial`, `polynomial(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `polynomial`.
-- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
-- `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
-- `depends_on`: tasks of flows, its parents: it is `blocked` until they are done.
-- `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
+- `run_at`, `delay`: start at this time, or after this time has passed (a day is 24 hours, a month 30 days, in every time zone), at most 10 years ahead. Give one of them, not both. Default: at once.
+- `unique_key`: 1 to 200 characters. While a task of the kind holds the key and has not started, no task is added, and the holder's id is returned. If the holder is running, one more task follows when it ends, so that a run always starts after your commit.
+- `on_conflict`: what happens to the holder if it has not started: `keep` it unchanged, the default; `replace` its payload, `run_at` and `start_before`; or `merge` the payloads with the operator `||`.
+- `unique_for`: reserves the key for this time, even after its task has ended. Another enqueue that gives `unique_for` returns that task's id and adds no run. While the task has not ended, `replace`, `merge` and `debounce` still change it or add a run after it.
+- `debounce`: start when this time has passed without another enqueue under the key, but at the latest `debounce_max` (at most 365 days) after the first. `on_conflict` is then `replace` by default.
+- `start_before`: if the task, or a retry of it, has not started by this time, it is `expired`.
+- `max_attempts`: the number of failures that makes the task dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
+- `timeout`: the time limit of one run, 1 ms to 30 days, and at least `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
+- `retry`: the delay before a retry, in at most 100 characters: `polynomial`, `polynomial(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `polynomial`.
+- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`. The limits of these keys apply to the task: it is `blocked` until they release it ([limits.md](limits.md)).
+- `flow`: the flow to which the task is added ([flows.md](flows.md)); not together with `unique_key`.
+- `depends_on`: tasks of flows, the parents: the task is `blocked` until they are done.
+- `on_parent_dead`: what happens when a parent is dead, cancelled or expired: `wait`, the default, until it is retried and done; `run` the task nevertheless; or `cancel` the task.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
-- `announced`: true when the caller publishes the wake-up himself.
+- `announced`: true if the caller publishes the wake-up itself.
 
-An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed. A queue or kind that the role is not allowed (`tenon.producer`) raises 42501.$$;
+An argument that is not allowed raises SQLSTATE 22023; the message names the argument and its value, the hint what is allowed. A queue or kind that the role may not use (`tenon.producer`) raises 42501.$$;
 
 -- The same for many tasks, in one statement, which is why it is long.
 CREATE OR REPLACE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
@@ -381,7 +387,7 @@ BEGIN
     RETURN ids;
 END $$;
 
-COMMENT ON FUNCTION tenon.enqueue_many_jsonb IS $$Not for applications: `tenon.enqueue_many` converts the payloads, and calls it.$$;
+COMMENT ON FUNCTION tenon.enqueue_many_jsonb IS $$Internal: `tenon.enqueue_many` converts the payloads, and calls it.$$;
 
 CREATE OR REPLACE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
@@ -396,7 +402,7 @@ LANGUAGE sql AS $$
                                     flow, depends_on, on_parent_dead, trace, notify, announced)
 $$;
 
-COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock, whatever the order of their elements. (A transaction that calls it several times locks the keys of one call after those of the call before.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock. (A transaction that calls it several times locks the keys of each call after those of the previous call.) The other arguments are those of `tenon.enqueue`, and apply to all tasks.$$;
 
 -- Where the wake-up of such a task is published; for producers of many that publish ids themselves.
 CREATE OR REPLACE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
@@ -405,7 +411,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.settings() s
 $$;
 
-COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
+COMMENT ON FUNCTION tenon.route_of IS $$Returns the exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
 
 -- What this transaction has enqueued so far, savepoints included: a row that I can see though the transaction that wrote
 -- it is in progress. pg_xact_status() wants 64 bits, of which xmin is the lower half: those for which it is nearest to the
@@ -424,4 +430,4 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
      ORDER BY t.id
 $$;
 
-COMMENT ON FUNCTION tenon.mine IS $$What this transaction has enqueued so far and not rolled back to a savepoint, as rows of `tenon.tasks`: so that a test of an application can look, and then roll back. It reads the whole table of unfinished tasks.$$;
+COMMENT ON FUNCTION tenon.mine IS $$Returns the tasks that this transaction has enqueued so far and not rolled back to a savepoint, in the form of `tenon.tasks`. For tests of an application, which check them and then roll back. It reads the whole table of unfinished tasks.$$;

@@ -44,13 +44,13 @@ BEGIN
     IF task IS NOT NULL THEN
         SELECT w.* INTO f FROM tenon.flow_task m JOIN tenon.flow w ON w.id = m.flow WHERE m.id = task;
         RAISE EXCEPTION 'tenon: task % cannot be retried: its flow % was cancelled by %', task, f.id, f.cancelled_by
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Enqueue it anew, in another flow or without one.';
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Enqueue a new task in another flow or without one.';
     END IF;
 END $$;
 
 -- What waits for these tasks, or is one of them and waits for others that have ended; of each task up to its share of `most`
 -- waits that are over, and of 10,000 parents (from `beyond` on) that are looked at. Those that have more are in `rest`, with the
--- parents up to which they are done. What waits for nothing more is unblocked, or begins to wait for its limits; what wants
+-- parents up to which they are done. A task that waits for nothing more is unblocked, or begins to wait for its limits; what wants
 -- to be is cancelled; as is what is known to be due for it, but was locked by somebody. Returns how many waits are gone;
 -- which tasks are unblocked; and those for which the same is due, but that are locked, or too many for now. It is long because its
 -- steps pass whole lists of tasks to each other.
@@ -139,7 +139,7 @@ BEGIN
     END IF;
 END $$;
 
--- Enqueues the callback of a flow, as the role that made the flow: that role was allowed to enqueue it when it made the flow.
+-- Enqueues the callback of a flow in the name of the role that made the flow: that role was allowed to enqueue it when it made the flow.
 CREATE OR REPLACE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH new AS (

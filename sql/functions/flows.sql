@@ -44,10 +44,10 @@ DECLARE
 BEGIN
     SELECT * INTO f FROM tenon.flow w WHERE w.id = flow FOR KEY SHARE;
     IF f.id IS NULL THEN
-        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, made in this transaction or a committed one');
+        PERFORM tenon.refuse_call(format('there is no flow %s', coalesce(flow::text, 'NULL')), 'Give the number of a flow of this transaction or of a committed one.');
     ELSIF NOT tenon.may_flow(f.made_by) THEN
-        RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
+        RAISE EXCEPTION 'tenon: permission denied for flow %: role % did not make it', flow, session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that made it, or an operator.';
     END IF;
     RETURN f;
 END $$;
@@ -107,9 +107,9 @@ BEGIN
     IF num_nonnulls(flow, depends_on, on_parent_dead) = 0 THEN
         RETURN NULL;
     ELSIF flow IS NULL THEN
-        PERFORM tenon.refuse('flow', NULL, 'given together with depends_on and on_parent_dead: tenon.flow(name) makes one');
+        PERFORM tenon.refuse_call('depends_on and on_parent_dead require flow', 'Make a flow with tenon.flow(name), and give its number as flow.');
     ELSIF unique_key IS NOT NULL THEN
-        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), 'given without flow');
+        PERFORM tenon.refuse_call('unique_key and flow are given together', 'Omit unique_key: a task of a flow has none.');
     ELSIF on_parent_dead NOT IN ('wait', 'run', 'cancel') THEN
         PERFORM tenon.refuse('on_parent_dead', quote_literal(on_parent_dead), 'wait, run or cancel');
     ELSIF cardinality(depends_on) > 100000 THEN
@@ -119,7 +119,7 @@ BEGIN
     IF f.cancelled_at IS NOT NULL OR f.ended_at IS NOT NULL AND num_nonnulls(f.on_done, f.on_dead, f.on_end) > 0 THEN
         RAISE EXCEPTION 'tenon: flow % takes no more tasks: it %', flow,
             CASE WHEN f.cancelled_at IS NOT NULL THEN 'was cancelled by ' || f.cancelled_by ELSE 'has ended, and its callbacks were enqueued' END
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another one.';
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another flow.';
     ELSIF depends_on IS NULL THEN
         RETURN NULL;
     END IF;
@@ -130,7 +130,7 @@ BEGIN
       FROM (SELECT DISTINCT u AS id FROM unnest(depends_on) u) a
       LEFT JOIN LATERAL (SELECT * FROM tenon.flow_task t WHERE t.id = a.id LIMIT 1) m ON true;
     IF p.unknown IS NOT NULL THEN
-        PERFORM tenon.refuse('parent', p.unknown, 'a task of a flow, enqueued in this transaction or a committed one');
+        PERFORM tenon.refuse_call(format('task %s in depends_on belongs to no flow', p.unknown), 'Parents are tasks of flows, of this transaction or of a committed one.');
     END IF;
     PERFORM tenon.hold_flow(o) FROM unnest(p.others) o;
     RETURN p.waits;
@@ -150,7 +150,7 @@ BEGIN
         RETURN false;
     ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
         PERFORM tenon.refuse('depends_on', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
-                             'an array so that tasks times parents are at most 1000000 in one call');
+                             'an array of at most 1000000 elements, divided by the number of tasks in the call');
     END IF;
     INSERT INTO tenon.flow_wait (task, parent, on_dead)
     SELECT i, w, coalesce(on_parent_dead, 'wait') FROM unnest(ids) i CROSS JOIN unnest(waits) w;
@@ -199,7 +199,7 @@ CREATE OR REPLACE FUNCTION tenon.batch(on_done text DEFAULT NULL, on_dead text D
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF num_nonnulls(on_done, on_dead, on_end) = 0 THEN
-        PERFORM tenon.refuse('on_end', NULL, 'a kind, or on_done or on_dead is; without a callback tenon.flow(name) is enough');
+        PERFORM tenon.refuse_call('a batch needs a callback', 'Give on_done, on_dead or on_end; without a callback use tenon.flow(name).');
     END IF;
     PERFORM tenon.check_callbacks(on_done, on_dead, on_end, payload);
     RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
@@ -207,13 +207,13 @@ END $$;
 
 COMMENT ON FUNCTION tenon.batch IS $$Makes a flow that enqueues tasks when all of its own have ended, and returns its number. It is open, and takes tasks, until `tenon.close`.
 
-- `on_done`: the kind of the task that is enqueued when all are done, also if some were dead once and were retried.
-- `on_dead`: the kind of the one that is enqueued when all have ended, and at least one is dead, cancelled or expired.
-- `on_end`: the kind of the one that is enqueued when all have ended, however.
-- `payload`: what these tasks get; an object gets the key `flow`, the number of the flow, unless it has one.
-- `name`: as of `tenon.flow`.
+- `on_done`: the kind of the task that is enqueued when all are done, including dead tasks that were retried.
+- `on_dead`: the kind of the task that is enqueued when all have ended, and at least one is dead, cancelled or expired.
+- `on_end`: the kind of the task that is enqueued when all have ended, in any state.
+- `payload`: the payload of these tasks; an object gets the key `flow`, the number of the flow, unless it has one.
+- `name`: as in `tenon.flow`.
 
-Each is enqueued once at most, whatever fails, and is no task of the flow itself. A kind that the role may not enqueue raises 42501.$$;
+Each is enqueued at most once, even after a fault, and does not belong to the flow itself. A kind that the role may not enqueue raises 42501.$$;
 
 CREATE OR REPLACE FUNCTION tenon.close(flow bigint, notify boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -235,7 +235,7 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.close IS $$Closes a batch: all of its tasks have been added, except those that its tasks add themselves. Returns whether it was open. A batch without tasks ends at once, as if all its tasks were done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
+COMMENT ON FUNCTION tenon.close IS $$Closes a batch: all of its tasks have been added, except those that its tasks add themselves. Returns whether it was open. A batch without tasks ends at once, and counts as done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
 
 CREATE OR REPLACE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -315,8 +315,9 @@ BEGIN
         path := path || next;
     END LOOP;
     path := path[coalesce(array_position(path, next), 1):] || next;
-    PERFORM tenon.refuse('depends_on', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
-                         'without a circle: no task waits for itself, by whatever way');
+    PERFORM tenon.refuse_call('tasks depend on each other in a circle: ' ||
+                              (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
+                              'Remove one of these names from depends_on.');
 END $$;
 
 -- The names of a description's tasks, and which task waits for which, by numbers from 1, in the order of the parents.
@@ -337,7 +338,7 @@ BEGIN
     SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
      WHERE n.name IS NOT NULL GROUP BY n.name HAVING count(*) > 1 OR length(n.name) NOT BETWEEN 1 AND 200 LIMIT 1;
     IF FOUND THEN
-        PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and given once');
+        PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and different from the other names');
     END IF;
     SELECT t.o, t.value -> 'depends_on' AS depends_on INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
      WHERE jsonb_typeof(t.value -> 'depends_on') <> 'array' LIMIT 1;
@@ -435,13 +436,13 @@ BEGIN
     RETURN CASE WHEN name ~ '^\s*(\[\s*)?{' THEN tenon.flow(name::jsonb, notify) ELSE tenon.make_flow(name, false) END;
 END $$;
 
-COMMENT ON FUNCTION tenon.flow(text, boolean) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
+COMMENT ON FUNCTION tenon.flow(text, boolean) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. See [flows.md](flows.md). A text that begins with `{` is a description.$$;
 
 COMMENT ON FUNCTION tenon.flow(jsonb, boolean) IS $$Makes a whole flow, with its tasks, and returns its number. The description is an object:
 
 - `name`: of the flow, for people.
-- `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`, mostly a `name` (1 to 200 characters, given once) and `depends_on`, an array of names: the parents; and `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, as of `tenon.enqueue`.
-- `on_done`, `on_dead`, `on_end`, `payload`: callbacks, as of `tenon.batch`.
+- `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`; optionally a unique `name` of 1 to 200 characters, and `depends_on`, an array of the names of its parents; and optionally `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, which mean the same as in `tenon.enqueue`.
+- `on_done`, `on_dead`, `on_end`, `payload`: callbacks, which mean the same as in `tenon.batch`.
 
 `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`); a cleaner finds the tasks within a second after its commit.
 
@@ -477,9 +478,9 @@ BEGIN
     RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
 END $$;
 
-COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `depends_on`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line. A claim that is no longer valid raises SQLSTATE 55000; the claim of a task that the role may not run raises 42501. `name` is the parent's name in the description of the flow, `state` how it ended, `result` what it returned, if it is done and a history is kept.$$;
+COMMENT ON FUNCTION tenon.parent_results(text) IS $$Returns the results of a task's parents: a row for each, in the order of `depends_on`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line. A claim that is no longer valid raises SQLSTATE 55000; the claim of a task that the role may not run raises 42501. `name` is the parent's name in the description of the flow, `state` how it ended, `result` what it returned, if it is done and a history is kept.$$;
 
-COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;
+COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same for the task with this id; for the role that made its flow, operators and readers.$$;
 
 -- A task that did not end well among those that this one waits for, directly or not; reads up to 1,000 tasks. NULL = none.
 CREATE OR REPLACE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint

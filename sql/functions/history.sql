@@ -43,7 +43,7 @@ LANGUAGE sql AS $$
 $$;
 
 -- Begins the next partition when the current one is full, or is not empty and older than `age`; and keeps one more ready. That one
--- was committed before it is begun: the sequence is seen at once. Full ones go on taking rows while there are 100 partitions, since
+-- was committed before it is begun: the sequence is seen at once. Full ones still take rows while there are 100 partitions, since
 -- a reader then keeps the oldest from being dropped, and a query by id looks into each. Returns how many were made.
 CREATE OR REPLACE FUNCTION tenon.make_partitions_of(parent text, age interval, rows_max bigint) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -74,7 +74,7 @@ BEGIN
         PERFORM tenon.make_partition(parent, current);
         made := 1;
     END IF;
-    IF NOT seen.is_begun THEN  -- it is new; or the transaction that began it was rolled back, and only the sequence went on
+    IF NOT seen.is_begun THEN  -- it is new; or the transaction that began it was rolled back, and only the sequence has advanced
         PERFORM tenon.begin_partition(parent, current);
     ELSIF seen.is_full AND seen.has_next THEN
         current := current + 1;
@@ -125,7 +125,7 @@ BEGIN
     RETURN due.parent || '_' || due.part;
 END $$;
 
--- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
+-- Deletes up to `most` of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
 -- unique_for is, starts that are older than the longest `per` of all limits, and flows that ended as long ago as the history
 -- is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
 CREATE OR REPLACE FUNCTION tenon.purge(most integer) RETURNS integer
@@ -174,7 +174,7 @@ BEGIN
     END IF;
 END $$;
 
--- Deletes flows that have ended so long ago, with the rows of about `most` tasks; returns how many rows, and `most` at least if there
+-- Deletes flows that ended longer ago than their time, with the rows of about `most` tasks; returns how many rows, and `most` at least if there
 -- may be more. A flow that has a task in tenon.dead, or a task for which another waits, stays. Each turn looks at up to 1,000 flows from
 -- where the last one stopped, so that those that stay are not looked at over and over. It ends at the first that is too young: those
 -- with greater ids are hardly ever older.

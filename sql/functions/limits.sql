@@ -12,12 +12,12 @@ BEGIN
     END IF;
     IF cardinality(limit_keys) > 0 AND tenon.is_confined() THEN
         RAISE EXCEPTION 'tenon: role % may not use limit_keys', session_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and keys are shared by all.';
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), but keys are shared by all.';
     END IF;
     FOREACH k IN ARRAY coalesce(limit_keys, '{}') LOOP
         IF tenon.is_limit_key(k) IS NOT TRUE OR k ~ '^(kind|queue)/' THEN
             PERFORM tenon.refuse('limit_keys', quote_nullable(k),
-                                 '1 to 4 keys of 1 to 200 characters without spaces, that do not begin with kind/ or queue/');
+                                 '1 to 4 keys of 1 to 200 characters without spaces, not beginning with kind/ or queue/');
         END IF;
     END LOOP;
     RETURN (SELECT array_agg(d.key ORDER BY d.place)
@@ -140,7 +140,7 @@ BEGIN
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
--- The next tasks in the line of each key, as many as there is room for. For a strict key it is the task with the lowest id, and
+-- The next tasks in the line of each key, up to the room that there is. For a strict key it is the task with the lowest id, and
 -- none if that task waits for something else. At most 100 tasks of a key wait in other lines at a time, so that a backlog does
 -- not move from line to line.
 CREATE OR REPLACE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.limit_head
@@ -180,10 +180,10 @@ BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
     IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.max_starts, 10000) THEN
-        PERFORM tenon.refuse('n', n::text, format('1 to %s, max_starts of %s', coalesce(r.max_starts, 10000), key));
+        PERFORM tenon.refuse('n', n::text, format('1 to %s, the max_starts of %s', coalesce(r.max_starts, 10000), key));
     ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'tenon: take_limit in a transaction that is %', current_setting('transaction_isolation')
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it by itself, in a transaction of its own that is READ COMMITTED.';
+        RAISE EXCEPTION 'tenon: take_limit was called in a % transaction', current_setting('transaction_isolation')
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it in a READ COMMITTED transaction of its own.';
     ELSIF r.paused THEN
         RETURN 1000;
     ELSIF r.max_starts IS NULL THEN
@@ -213,12 +213,12 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- another session 
     RETURN 100;
 END $$;
 
-COMMENT ON FUNCTION tenon.take_limit IS $$For handlers that call a limited service themselves: takes `n` from the rate of a key, which the starts of its tasks are taken from, too. Returns 0 when they are taken; else nothing is taken, and it may be worth to ask again after so many milliseconds. A key without a rate always gives.
+COMMENT ON FUNCTION tenon.take_limit IS $$For handlers that call a limited service themselves: takes `n` from the rate of a key; the starts of its tasks are taken from the same rate. Returns 0 if they were taken. Otherwise nothing was taken, and the result is the number of milliseconds after which to ask again. A key without a rate always returns 0.
 
-Call it by itself, outside of longer transactions: until yours ends, nobody else gets anything of that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
+Call it outside of longer transactions: until yours ends, nobody else gets anything from that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
 
 -- After a limit was set, removed, paused or resumed: its waiting tasks are looked at again, and tasks enqueued to its kind or queue
--- get its key, as long as it has a limit or a pause. That is read once the row of the kind or queue is locked: two sessions may
+-- get its key while it has a limit or a pause. That is read once the row of the kind or queue is locked: two sessions may
 -- change the limit and its pause at once.
 CREATE OR REPLACE FUNCTION tenon.limit_changed(name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -252,7 +252,7 @@ CREATE OR REPLACE FUNCTION tenon.check_limit_name(name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF tenon.is_limit_key(name) IS NOT TRUE THEN
-        PERFORM tenon.refuse('name', quote_nullable(name), 'a key, its part before the colon, kind/NAME or queue/NAME: 1 to 200 characters without spaces');
+        PERFORM tenon.refuse('name', quote_nullable(name), 'a key, the part of keys before the colon, kind/NAME or queue/NAME: 1 to 200 characters without spaces');
     ELSIF name LIKE 'kind/%' THEN
         PERFORM tenon.check_target(NULL, substr(name, 6), false);
     ELSIF name LIKE 'queue/%' THEN
@@ -264,15 +264,17 @@ CREATE OR REPLACE FUNCTION tenon.check_limit(max_running integer, max_starts int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF max_running NOT BETWEEN 1 AND 1000000 THEN
-        PERFORM tenon.refuse('max_running', max_running::text, '1 to 1000000; to stop all of it pause it');
+        PERFORM tenon.refuse('max_running', max_running::text, '1 to 1000000; to stop the tasks, pause the limit');
     ELSIF max_starts NOT BETWEEN 1 AND 10000 THEN
-        PERFORM tenon.refuse('max_starts', max_starts::text, '1 to 10000; of more, give what may start in a shorter time');
-    ELSIF (max_starts IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
-        PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
+        PERFORM tenon.refuse('max_starts', max_starts::text, '1 to 10000; for higher rates shorten per');
+    ELSIF (max_starts IS NULL) <> (per IS NULL) THEN
+        PERFORM tenon.refuse_call('max_starts and per are given one without the other', 'Give both, or neither.');
+    ELSIF NOT tenon.is_span(per, 0.1, 2678400) THEN
+        PERFORM tenon.refuse('per', per::text, '100 ms to 31 days');
     ELSIF weight NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
     ELSIF NOT isfinite(until) OR until <= clock_timestamp() THEN
-        PERFORM tenon.refuse('until', until::text, 'a moment that is still to come');
+        PERFORM tenon.refuse('until', until::text, 'a time in the future');
     ELSIF when_dead NOT IN ('block', 'skip') THEN
         PERFORM tenon.refuse('when_dead', quote_literal(when_dead), 'block or skip');
     END IF;
@@ -302,17 +304,17 @@ BEGIN
         'when_dead', when_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or replaces it: omitted arguments are cleared. [limits.md](limits.md) tells more.
+COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or replaces it: omitted arguments are cleared. See [limits.md](limits.md).
 
-- `name`: a key such as `tenant:42`; or the part of keys before the first colon, `tenant`, which holds for each of them by itself, as far as its own row does not say it; `kind/NAME` or `queue/NAME`, which holds for all that is enqueued to it from then on.
-- `max_running`: so many tasks of a key are ready or running at once, at most, 1 to 1,000,000.
-- `max_starts`, `per`: so many of its tasks start within that time, at most, wherever it begins: 1 to 10,000 within 100 ms to 31 days.
-- `strict`: one at a time, in the order of ids; one that failed keeps its place.
+- `name`: a key such as `tenant:42`; or the part of keys before the first colon, `tenant`, which applies to each of these keys separately, unless the key has its own row; or `kind/NAME` or `queue/NAME`, which applies to all tasks that are enqueued to it from then on.
+- `max_running`: the maximum number of tasks of a key that are ready or running at once, 1 to 1,000,000.
+- `max_starts`, `per`: the maximum number of starts of tasks of a key within any period of this length: 1 to 10,000 within 100 ms to 31 days.
+- `strict`: one task of a key at a time, in the order of ids; a failed task keeps its place.
 - `fair`: the keys with this part before the colon take turns.
-- `weight`: so many tasks of a fair key at its turn, 1 to 1,000; default 1.
-- `paused`: nothing more of it is let go; NULL leaves that as it is.
-- `until`: the row goes at this moment; a pause stays.
-- `when_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
+- `weight`: how many tasks of a fair key are released at its turn, 1 to 1,000; default 1.
+- `paused`: true pauses the limit, so that no more tasks are released; false resumes it; NULL changes nothing.
+- `until`: the limit is removed at this time; a pause stays.
+- `when_dead`: what happens behind a dead task, if `strict`: `block`, the default: the tasks behind it wait until it is retried or deleted; or `skip`: they pass it.
 
 An argument that is not allowed raises SQLSTATE 22023.$$;
 
@@ -328,7 +330,7 @@ BEGIN
     RETURN false;
 END $$;
 
-COMMENT ON FUNCTION tenon.remove_limit IS $$Removes a limit: what waited for it goes on; returns whether there was one.$$;
+COMMENT ON FUNCTION tenon.remove_limit IS $$Removes a limit, and releases the tasks that waited for it; returns whether there was one.$$;
 
 CREATE OR REPLACE FUNCTION tenon.pause_limit(name text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -356,7 +358,7 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.resume_limit IS $$Ends what `tenon.pause_limit` began; returns whether it was paused.$$;
+COMMENT ON FUNCTION tenon.resume_limit IS $$Ends a pause of `tenon.pause_limit`; returns whether it was paused.$$;
 
 CREATE OR REPLACE VIEW tenon.limits AS
     SELECT k.key, r.rule, r.max_running, r.max_starts, r.per, r.strict, r.share IS NOT NULL AS fair, r.weight,
@@ -370,16 +372,16 @@ CREATE OR REPLACE VIEW tenon.limits AS
                         count(*) FILTER (WHERE l.state = 'dead') AS dead
                    FROM tenon.limit_task l LEFT JOIN tenon.task t ON t.id = l.task_id AND l.state = 'held'
                   GROUP BY l.key) n ON n.key = k.key;
-COMMENT ON VIEW tenon.limits IS 'Every limit, and every key that unfinished tasks have: what holds for it, and how it stands. It counts all that waits.';
+COMMENT ON VIEW tenon.limits IS 'Every limit, and every key that unfinished tasks have: its rule, and how many tasks run and wait. It counts all waiting tasks.';
 COMMENT ON COLUMN tenon.limits.key IS 'The key, or the name of the limit.';
-COMMENT ON COLUMN tenon.limits.rule IS 'The row of `tenon.limit` that holds for it; NULL = none does.';
-COMMENT ON COLUMN tenon.limits.max_running IS 'So many are ready or running at once, at most; NULL = any.';
-COMMENT ON COLUMN tenon.limits.running IS 'How many run, with those that were cancelled and whose handlers may still run.';
-COMMENT ON COLUMN tenon.limits.ready IS 'How many were let go, and have not started.';
+COMMENT ON COLUMN tenon.limits.rule IS 'The row of `tenon.limit` that applies to it; NULL = none.';
+COMMENT ON COLUMN tenon.limits.max_running IS 'The maximum number that is ready or running at once; NULL = any.';
+COMMENT ON COLUMN tenon.limits.running IS 'How many run, including cancelled tasks whose handlers may still run.';
+COMMENT ON COLUMN tenon.limits.ready IS 'How many were released, and have not started.';
 COMMENT ON COLUMN tenon.limits.waiting IS 'How many wait: for this key, for another of theirs, or for their time.';
-COMMENT ON COLUMN tenon.limits.dead IS 'How many dead ones block it (`strict`).';
+COMMENT ON COLUMN tenon.limits.dead IS 'How many dead tasks block it (`strict`).';
 COMMENT ON COLUMN tenon.limits.paused IS 'It is paused, by its own name or by the part before the colon (`tenon.paused`).';
-COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL = it stays, or there is none.';
+COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name is removed; NULL = never, or there is none.';
 
 -- The command that sets a key's limit with twice the number that is in the way: max_running, or else max_starts. NULL: the key
 -- has no limit, or no option can express it.
@@ -412,7 +414,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
                 WHEN r.strict THEN format('tenon limit show %s', $1)
-                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.max_running), '') END
+                ELSE format('tenon limit show %s', $1) || coalesce('; to release more: ' || tenon.limit_raised($1, r.max_running), '') END
       FROM tenon.limit_rule($1) r
       CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.when_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
@@ -440,7 +442,7 @@ BEGIN
     IF w.state = 'later' THEN
         code := 'not_due';
         sentence := format('It is due at %s, and waits for the limit %s then.', tenon.time_text(w.wanted_at), w.key);
-        advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
+        advice := format('to run it now: tenon set %s --run-at now', w.task_id);
     ELSIF w.state = 'waits' THEN
         SELECT * INTO r FROM tenon.limit_in_way(w.key);
         n := (SELECT count(*) FROM (  -- two ranges of limit_task_line, in its order: a bitmap would be made of all of them
@@ -455,6 +457,6 @@ BEGIN
         END IF;
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), %s.%s', w.key, r.sentence, tenon.behind_text(n, n >= 10000), in_way);
-        advice := coalesce(instead, CASE WHEN r.has_room AND n = 0 THEN 'nothing: it is let go within a second; else tenon doctor' END, r.advice);
+        advice := coalesce(instead, CASE WHEN r.has_room AND n = 0 THEN 'nothing: it is released within a second; otherwise run tenon doctor' END, r.advice);
     END IF;
 END $$;

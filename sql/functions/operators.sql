@@ -128,7 +128,7 @@ BEGIN
     RETURN changed;
 END $$;
 
--- An object that has only these keys.
+-- Checks that `changes` is an object with no keys except these.
 CREATE OR REPLACE FUNCTION tenon.check_changes(changes jsonb, keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -160,7 +160,7 @@ BEGIN
         run_at := 'infinity';
     END;
     IF NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years' THEN
-        PERFORM tenon.refuse('run_at', changes ->> 'run_at', 'a moment at most 10 years ahead');
+        PERFORM tenon.refuse('run_at', changes ->> 'run_at', 'a time at most 10 years ahead');
     END IF;
     RETURN greatest(run_at, CASE WHEN run_at IS NOT NULL THEN clock_timestamp() END);
 END $$;
@@ -173,7 +173,7 @@ BEGIN
     ELSIF act = 'set' THEN
         PERFORM tenon.check_changes(changes, '{priority,run_at,max_crashes}');
     ELSIF changes IS NOT NULL THEN
-        PERFORM tenon.refuse('changes', changes::text, 'for set');
+        PERFORM tenon.refuse_call(format('changes are given for %s', act), 'Omit them: only set takes changes.');
     END IF;
 END $$;
 
@@ -190,7 +190,7 @@ BEGIN
     UPDATE tenon.audit a SET n = a.n + n, skipped = a.skipped + skipped
      WHERE a.id = audit AND a.who = session_user AND a.act = act;
     IF NOT FOUND THEN
-        PERFORM tenon.refuse('audit', audit::text, format('the number of a %s of role %s', act, session_user));
+        PERFORM tenon.refuse_call(format('audit row %s is not a %s of role %s', audit, act, session_user), 'Give the number that the first call of this act returned.');
     END IF;
     RETURN audit;
 END $$;
@@ -228,21 +228,21 @@ BEGIN
     audit_id := tenon.note_change(audit, act, jsonb_build_object('filter', filter, 'changes', changes, 'why', why), n, skipped);
 END $$;
 
-COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `cursor`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
+COMMENT ON FUNCTION tenon.change IS $$Does one piece of an act on many tasks: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that change many tasks piece by piece, like `tenon retry --rate`: until `next` is NULL, they call it again with `next` as `cursor`, and with `audit_id` as `audit`, so that the act has one row in the audit.
 
-- `n`, `skipped`: changed, and found but left as they were.
-- `limit_ms`: stop looking after so many milliseconds, found or not.$$;
+- `n`, `skipped`: how many tasks were changed, and how many were found but not changed.
+- `limit_ms`: stop searching after this many milliseconds, even if nothing was found.$$;
 
--- Acts on one task, as the acts on many below. The owner's search_path does not matter: they are inlined.
+-- Acts on one task, which call the acts on many below. The owner's search_path does not matter: they are inlined.
 CREATE OR REPLACE FUNCTION tenon.retry(id bigint, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('retry', jsonb_build_object('ids', id), why => why) c $$;
 
-COMMENT ON FUNCTION tenon.retry IS $$Retries a dead, cancelled or expired task, under its own id, as if it had never failed; returns whether it did. `tenon.retry_where` says more.$$;
+COMMENT ON FUNCTION tenon.retry IS $$Retries a dead, cancelled or expired task under its own id; its failures no longer count. Returns whether it did. See `tenon.retry_where`.$$;
 
 CREATE OR REPLACE FUNCTION tenon.delete(id bigint, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('delete', jsonb_build_object('ids', id), why => why) c $$;
 
-COMMENT ON FUNCTION tenon.delete IS $$Deletes a task that has ended; returns whether it did. `tenon.delete_where` says more.$$;
+COMMENT ON FUNCTION tenon.delete IS $$Deletes a task that has ended; returns whether it did. See `tenon.delete_where`.$$;
 
 CREATE OR REPLACE FUNCTION tenon.run_now(id bigint, why text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('run_now', jsonb_build_object('ids', id), why => why) c $$;
@@ -253,26 +253,26 @@ COMMENT ON FUNCTION tenon.run_now IS $$Makes a scheduled or retrying task ready 
 CREATE OR REPLACE FUNCTION tenon.retry_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('retry', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.retry_where IS $$Retries tasks that fit a filter (`tenon.list`, at least one key): dead ones or, if `state` says so or they are given by their ids, cancelled and expired ones; a `start_before` holds no more. Each is ready under its own id, as if it had never failed. Returns how many.
+COMMENT ON FUNCTION tenon.retry_where IS $$Retries tasks that match a filter (`tenon.list`, at least one key): dead ones and, if `state` or `ids` name them, cancelled and expired ones. Each becomes ready under its own id, its failures no longer count, and its `start_before` no longer applies. Returns how many.
 
-At most `most` in one transaction, the oldest first: call it again until it returns 0. One that somebody else has locked, or whose unique key another task has taken, stays as it is, and is counted as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
+At most `most` in one transaction, the oldest first: call it again until it returns 0. A task that another session has locked, or whose unique key another task has taken, is not changed, and counts as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
 
 CREATE OR REPLACE FUNCTION tenon.cancel_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.cancel_where IS $$Cancels tasks that fit a filter (`tenon.list`, at least one key) and have not ended, as `tenon.cancel` does; returns how many. At most `most`, as for `tenon.retry_where`.$$;
+COMMENT ON FUNCTION tenon.cancel_where IS $$Cancels the unfinished tasks that match a filter (`tenon.list`, at least one key), like `tenon.cancel`; returns how many. At most `most`, like `tenon.retry_where`.$$;
 
 CREATE OR REPLACE FUNCTION tenon.delete_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('delete', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.delete_where IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry_where`. What has not ended is cancelled first; a task of a flow stays until a cleaner has seen its end.$$;
+COMMENT ON FUNCTION tenon.delete_where IS $$Deletes the ended tasks that match a filter (`tenon.list`, at least one key): dead ones and, if `state` or `ids` name them, done, cancelled and expired ones. The only trace of them is in `tenon.audit`. Returns how many. At most `most`, like `tenon.retry_where`. Cancel unfinished tasks first; a task of a flow can be deleted once a cleaner has seen its end.$$;
 
 CREATE OR REPLACE FUNCTION tenon.run_now_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('run_now', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.run_now_where IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry_where`.$$;
+COMMENT ON FUNCTION tenon.run_now_where IS $$Makes the scheduled and retrying tasks that match a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, like `tenon.retry_where`.$$;
 
 CREATE OR REPLACE FUNCTION tenon.set_where(filter jsonb, changes jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('set', filter, changes, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.set_where IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, as for `tenon.retry_where`.$$;
+COMMENT ON FUNCTION tenon.set_where IS $$Changes the tasks that match a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, like `tenon.retry_where`.$$;

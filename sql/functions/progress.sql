@@ -22,7 +22,7 @@ BEGIN
     IF coalesce((SELECT s.confined FROM tenon.setting s), true) AND NOT tenon.may_enqueue(queue, kind) THEN
         RAISE EXCEPTION 'tenon: role % may not run tasks of kind % of queue %', session_user, kind, queue
             USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'It is confined to other queues or kinds (tenon.producer): ask the owner of the schema.';
+                  HINT = 'It is confined to other queues or kinds (tenon.producer); the owner of the schema can change that with tenon setup --grant-producer.';
     END IF;
 END $$;
 
@@ -34,9 +34,9 @@ BEGIN
     IF key = 0 THEN
         RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): nothing is written';
     ELSIF queue IS NULL THEN
-        RAISE EXCEPTION 'tenon: the claim % is not valid any more', quote_literal(claim)
+        RAISE EXCEPTION 'tenon: claim % is no longer valid', quote_literal(claim)
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
+                  HINT = 'The task was recovered, cancelled or finished: roll back and stop.';
     ELSE
         PERFORM tenon.check_may_act(queue, kind);
     END IF;
@@ -72,12 +72,12 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
-COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the handler's own transaction if it likes. What was said last is given to the next attempt: it is the checkpoint.
+COMMENT ON FUNCTION tenon.progress IS $$Records the progress of a running task, in a transaction of its own or in the handler's. The next attempt gets the last value: it is the checkpoint.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `value`: at most 64 KiB as text, else SQLSTATE 22023; NULL = no progress.
 
-It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+Each call updates a row, so call it rarely; a pool handler can write progress lines instead, at any rate. Raises SQLSTATE 55000 when the claim is no longer valid, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 -- Raises the row's timeout, which tells the worker and the cleaner the deadline. It never shrinks, so it stays above the kind's
 -- timeout_min_ms.
@@ -104,12 +104,12 @@ BEGIN
     RETURN held.deadline;
 END $$;
 
-COMMENT ON FUNCTION tenon.extend IS $$Gives a task that runs more time: its deadline is `by` from now on, if that is later than before, and at most 30 days after its start. Returns the deadline. It must be committed before the old one; the task's timeout has grown, for later attempts too.
+COMMENT ON FUNCTION tenon.extend IS $$Gives a running task more time: its deadline becomes the present time plus `by`, if that is later than before, and at most 30 days after its start. Returns the deadline. The call must be committed before the old deadline. The longer timeout also applies to later attempts.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `by`: 1 millisecond to 30 days, else SQLSTATE 22023.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+Raises SQLSTATE 55000 when the claim is no longer valid, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 -- The progress in a handler's line, which its worker knows to be JSON; NULL if it cannot be stored (a text with \u0000, a number out of
 -- range) or is too long, so that one bad value fails nothing else in its round.

@@ -13,7 +13,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.retry_parts(policy) p
 $$;
 
--- How a handler's process ended, as the worker's error begins. Handlers may write the same words with any number, so
+-- How a handler's process ended: the beginning of the worker's error. Handlers may write the same words with any number, so
 -- only what is an integer in ASCII digits counts.
 CREATE OR REPLACE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer)
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -91,14 +91,14 @@ BEGIN
     RETURN left(word, 100);
 END $$;
 
--- Why a task with so many steps may not wait for this signal; NULL: it may. The signal's payload becomes one of the task's steps.
+-- Why a task with this number of steps may not wait for this signal; NULL: it may. The signal's payload becomes one of the task's steps.
 CREATE OR REPLACE FUNCTION tenon.wait_refused(id bigint, step_count integer, step_bytes integer, signal text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal has 1 to 100 bytes'
+    SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal must have 1 to 100 bytes'
                 WHEN step_count IS NOT NULL AND EXISTS (SELECT FROM tenon.task_step s WHERE s.task_id = $1 AND s.name = $4)
-                THEN format('it cannot wait for %s, which is recorded already', signal)
+                THEN format('the task cannot wait for %s: a step of that name is recorded already', signal)
                 WHEN step_bytes > 1048576 OR step_count >= 1000
-                THEN 'it cannot wait: it has as many steps as there may be' END
+                THEN 'the task cannot wait: it has the maximum number of steps' END
 $$;
 
 -- A hash of a task's progress and of how many steps it has, which only become more. While it stays the same, the task has made no progress.
@@ -168,7 +168,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                          WHEN m.reason = 'crashed' AND s.was_alone AND s.in_a_row >= s.most THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of,
-               CASE WHEN m.reason = 'wait_signal' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
+               CASE WHEN m.reason = 'wait_signal' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it is not in their lines
                     WHEN m.reason = 'wait_signal' THEN clock_timestamp()
                     WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
                     WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,

@@ -97,19 +97,19 @@ COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tas
 CREATE OR REPLACE FUNCTION tenon.grant_reader(role text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT tenon.grant_parts('{reader}', role) $$;
 
-COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; like `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 
 CREATE OR REPLACE FUNCTION tenon.grant_operator(role text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT tenon.grant_parts('{reader,enqueue,operator}', role) $$;
 
-COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause and resume, set defaults and settings, enqueue, cancel, retry, change and delete any task, send signals, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause and resume, set defaults and settings, enqueue, cancel, retry, change and delete any task, send signals, set and change schedules; like `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
 
 CREATE OR REPLACE FUNCTION tenon.grant_worker(role text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT tenon.grant_parts('{worker}', role) $$;
 
-COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; like `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
 
 CREATE OR REPLACE FUNCTION tenon.grant_cleaner(role text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT tenon.grant_parts('{cleaner}', role) $$;
 
-COMMENT ON FUNCTION tenon.grant_cleaner IS $$Lets a role run `tenon cleaner`, and nothing else; as `tenon setup --grant-cleaner ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_cleaner IS $$Lets a role run `tenon cleaner`, and nothing else; like `tenon setup --grant-cleaner ROLE`. For the owner of the schema.$$;

@@ -1,4 +1,4 @@
--- Schedules: tasks that are enqueued again and again, by a cron expression or every so often. No part of a task's life
+-- Schedules: tasks that are enqueued again and again, by a cron expression or at an interval. No part of a task's life
 -- knows of them: what comes of a tick is an ordinary task.
 
 CREATE OR REPLACE VIEW tenon.schedules AS
@@ -13,7 +13,7 @@ COMMENT ON VIEW tenon.schedules IS 'The schedules, and what became of their last
 COMMENT ON COLUMN tenon.schedules.every IS 'How often it ticks; NULL: by `cron`.';
 COMMENT ON COLUMN tenon.schedules.state IS '`active`; `paused`; `failing`: `last_error` says why its ticks make no tasks.';
 COMMENT ON COLUMN tenon.schedules.next_at IS 'The next tick; NULL while it is paused.';
-COMMENT ON COLUMN tenon.schedules.last_state IS 'The state of the last task; NULL: its history is over, or there was none.';
+COMMENT ON COLUMN tenon.schedules.last_state IS 'The state of the last task; NULL: its history was deleted, or there was none.';
 
 -- Every act of an operator on a schedule passes here: the place to note who did what.
 CREATE OR REPLACE FUNCTION tenon.note_schedule(act text, name text, why text DEFAULT NULL) RETURNS void
@@ -34,7 +34,7 @@ BEGIN
     END IF;
     SELECT z.name INTO known FROM pg_timezone_names z WHERE lower(z.name COLLATE "C") = lower(zone COLLATE "C") AND zone LIKE '%/%';
     IF known IS NULL THEN
-        PERFORM tenon.refuse('zone', quote_nullable(zone), 'UTC, or a name of pg_timezone_names with a /, such as Europe/Berlin');
+        PERFORM tenon.refuse('zone', quote_nullable(zone), 'UTC, or a name from pg_timezone_names with a /, such as Europe/Berlin');
     END IF;
     RETURN known;
 END $$;
@@ -45,7 +45,7 @@ LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN jsonb_typeof(payload) = 'object' THEN jsonb_build_object('tick', tick) || payload ELSE payload END
 $$;
 
--- The first tick after a moment. Those that come every so often keep in step with the one that is known.
+-- The first tick after a moment. Ticks at an interval are counted from the one that is known.
 CREATE OR REPLACE FUNCTION tenon.tick_after(s tenon.schedule, after timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -62,10 +62,11 @@ BEGIN
     IF tenon.is_kind(name) IS NOT TRUE THEN
         PERFORM tenon.refuse('name', quote_nullable(name), '1 to 100 of A-Z a-z 0-9 _ . : -');
     ELSIF num_nonnulls(cron, every) <> 1 THEN
-        PERFORM tenon.refuse('cron', quote_nullable(cron), 'given, or every is, and not both');
+        PERFORM tenon.refuse_call(CASE WHEN cron IS NULL THEN 'neither cron nor every is given' ELSE 'cron and every are given together' END,
+                                  'Give exactly one of cron and every.');
     ELSIF every IS NOT NULL AND (date_trunc('month', every) <> '0'
                                  OR extract(epoch FROM every) NOT BETWEEN 1 AND 31622400) THEN
-        PERFORM tenon.refuse('every', every::text, 'a time from 1 second to 366 days, without months, which cron has');
+        PERFORM tenon.refuse('every', every::text, '1 second to 366 days, without months or years; for those use cron');
     ELSIF catch_up NOT IN ('none', 'last', 'all') OR catch_up IS NULL THEN
         PERFORM tenon.refuse('catch_up', quote_nullable(catch_up), 'none, last or all');
     ELSIF overlap NOT IN ('allow', 'skip') OR overlap IS NULL THEN
@@ -128,19 +129,19 @@ LANGUAGE sql AS $$
                                     max_attempts, timeout, source)
 $$;
 
-COMMENT ON FUNCTION tenon.set_schedule IS $$Makes a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, the next tick stays too; a paused one stays paused.
+COMMENT ON FUNCTION tenon.set_schedule IS $$Sets a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, so does the next tick; a paused schedule stays paused.
 
 - `name`: 1 to 100 of `A-Z a-z 0-9 _ . : -`.
 - `cron`: a cron expression: minute, hour, day of month, month, day of week ([schedules.md](schedules.md)); or
-- `every`: so often, 1 second to 366 days; the first time after that time.
-- `kind`, `queue`, `priority`, `max_attempts`, `timeout`: as of `tenon.enqueue`. What the role may not enqueue it may not schedule either.
-- `payload`: as of `tenon.enqueue`; an object gets the key `tick`, the tick's moment, unless it has one.
-- `zone`: the time zone of the cron expression, such as `Europe/Berlin`; no abbreviation but UTC.
-- `catch_up`: what becomes of ticks that are more than a minute late, as no cleaner ran: `none` of them runs, the `last` one does (if no later one is due), or `all` do.
-- `overlap`: `allow`; or `skip` a tick while the last task has not ended.
-- `source`: the file that `tenon.sync_schedules` keeps it in step with.
+- `every`: the interval between ticks, 1 second to 366 days; the first tick comes after one interval.
+- `kind`, `queue`, `priority`, `max_attempts`, `timeout`: as in `tenon.enqueue`. A role can only schedule what it may enqueue.
+- `payload`: as in `tenon.enqueue`; an object gets the key `tick`, the time of the tick, unless it has one.
+- `zone`: the time zone of the cron expression, such as `Europe/Berlin`; the only abbreviation is UTC.
+- `catch_up`: which ticks get a task when they are more than a minute late because no cleaner ran: `none`, the `last` one (if no later one is due), or `all`.
+- `overlap`: what happens at a tick while the previous task has not ended: `allow` another task, or `skip` the tick.
+- `source`: the file from which `tenon.sync_schedules` sets it.
 
-An argument that is not allowed raises SQLSTATE 22023; of a cron expression the message names the field.$$;
+An argument that is not allowed raises SQLSTATE 22023; for a cron expression the message names the field.$$;
 
 CREATE OR REPLACE FUNCTION tenon.remove_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -170,7 +171,7 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.pause_schedule IS $$Lets a schedule tick no more, until it is resumed; returns whether there is one.$$;
+COMMENT ON FUNCTION tenon.pause_schedule IS $$Pauses a schedule until it is resumed; returns whether there is one.$$;
 
 -- What would have ticked meanwhile is not caught up: somebody wanted it not to run.
 CREATE OR REPLACE FUNCTION tenon.resume_schedule(name text, why text DEFAULT NULL) RETURNS boolean
@@ -189,7 +190,7 @@ BEGIN
     RETURN s.name IS NOT NULL;
 END $$;
 
-COMMENT ON FUNCTION tenon.resume_schedule IS $$Lets a paused schedule tick again, from its next tick on; what it would have ticked meanwhile is left out. Returns whether there is one.$$;
+COMMENT ON FUNCTION tenon.resume_schedule IS $$Resumes a paused schedule from its next tick on; ticks during the pause are skipped. Returns whether there is one.$$;
 
 CREATE OR REPLACE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamptz) RETURNS bigint
 LANGUAGE sql AS $$
@@ -213,9 +214,9 @@ BEGIN
     RETURN s.last_task;
 END $$;
 
-COMMENT ON FUNCTION tenon.run_schedule_now IS $$Enqueues a task of a schedule now, beside its ticks, also while it is paused; returns its id, or NULL when there is no such schedule.$$;
+COMMENT ON FUNCTION tenon.run_schedule_now IS $$Enqueues a task of a schedule now, in addition to its ticks and even while it is paused. Returns its id, or NULL if there is no such schedule.$$;
 
--- Whose schedule it is to set; returns what is known of it. A file takes what was set by hand, but nothing of another file.
+-- Checks that this source may set the schedule, and returns its row. A file takes over schedules that were set by hand, but none of another file.
 CREATE OR REPLACE FUNCTION tenon.hold_schedule(name text, source text) RETURNS tenon.schedule
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -224,8 +225,8 @@ DECLARE
 BEGIN
     SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
     IF s.source <> source THEN
-        RAISE EXCEPTION 'tenon: the schedule % is kept in step with %', name, quote_literal(s.source)
-            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Take it out of one of the two, or remove it first.';
+        RAISE EXCEPTION 'tenon: the schedule % is synced from %', name, quote_literal(s.source)
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Change it there, or remove it from there first.';
     END IF;
     RETURN s;
 END $$;
@@ -253,7 +254,7 @@ BEGIN
               ORDER BY r.name, r.line LOOP
         BEGIN
             IF e.n > 1 THEN
-                PERFORM tenon.refuse('name', quote_nullable(e.name), 'the name of one schedule; it comes again below');
+                PERFORM tenon.refuse('name', quote_nullable(e.name), 'the name of one schedule, but it appears twice');
             END IF;
             old := tenon.hold_schedule(e.name, sync_schedules.source);
             PERFORM tenon.set_schedule(e.name, e.cron, e.every::interval, e.kind, coalesce(e.payload, '{}')::jsonb,
@@ -277,9 +278,9 @@ BEGIN
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION tenon.sync_schedules IS $$Makes the schedules of one source those that are given: adds, changes and removes, all or nothing; returns what it did, `added`, `changed` or `removed`. As `tenon schedule sync FILE`.
+COMMENT ON FUNCTION tenon.sync_schedules IS $$Makes the schedules of one source match those that are given: adds, changes and removes schedules, all or nothing. Returns what it did: `added`, `changed` or `removed`. `tenon schedule sync FILE` calls it.
 
-- `source`: the name of the file. It removes only what it once made, and takes over what was set by hand; a schedule of another source raises SQLSTATE 55000.
+- `source`: the name of the file. It removes only schedules that came from this file, and takes over schedules that were set by hand. A schedule of another source raises SQLSTATE 55000.
 - `schedules`: an array of objects with `line`, `name`, and the arguments of `tenon.set_schedule`, all but `line` as text.$$;
 
 -- The last tick up to a moment, when the next one is before it: by halves, however many there were.
@@ -321,7 +322,7 @@ BEGIN
     RETURN tick;
 END $$;
 
--- The due ticks of one schedule, whose row the caller has locked, at most so many.
+-- The due ticks of one schedule, whose row the caller has locked, up to `most`.
 CREATE OR REPLACE FUNCTION tenon.run_ticks(s tenon.schedule, moment timestamptz, ticks integer)
 RETURNS TABLE (tick timestamptz, outcome text, task bigint)
 LANGUAGE plpgsql AS $$
@@ -381,4 +382,4 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT * FROM tenon.run_schedules_at(clock_timestamp())
 $$;
 
-COMMENT ON FUNCTION tenon.run_schedules IS $$What a cleaner calls when a schedule is due: enqueues the tasks of the ticks that have come, and moves on, in the caller's transaction; any number of callers share the work, and none waits for another. It takes at most 100 schedules, and 10 ticks of each. Returns what became of them: `enqueued`; `skipped`, as the task before has not ended; `missed`, from this tick on some were too late for `catch_up`; `failed`, with the `error`, tried again after a minute.$$;
+COMMENT ON FUNCTION tenon.run_schedules IS $$Enqueues the tasks of the ticks that have come, in the caller's transaction. A cleaner calls it when a schedule is due; any number of callers share the work, and none waits for another. It takes at most 100 schedules, and 10 ticks of each. Returns what it did with them: `enqueued`; `skipped`, because the previous task has not ended; `missed`, because ticks from this one on were too late for `catch_up`; `failed`, with the `error`, to be retried after a minute.$$;

@@ -49,7 +49,7 @@ BEGIN
     RETURN value #>> '{}';
 END $$;
 
--- A path that is no predicate would find nothing, silently.
+-- A path that is not a predicate would silently find nothing.
 CREATE OR REPLACE FUNCTION tenon.filter_path(value jsonb) RETURNS jsonpath
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -137,7 +137,8 @@ BEGIN
     ELSIF octet_length((filter - 'ids')::text) > 65536 THEN
         PERFORM tenon.refuse('filter', format('of %s bytes', octet_length((filter - 'ids')::text)), 'at most 65536 bytes long as text, without its ids');
     ELSIF filter = '{}' AND act IS NOT NULL THEN
-        PERFORM tenon.refuse('filter', '{}', 'an object with at least one key for ' || act || '; {"state": "dead"} is all that is dead');
+        PERFORM tenon.refuse_call('an empty filter would match every task',
+                                  'Give at least one key, such as {"state": "dead"}.');
     END IF;
     FOR k, v IN SELECT e.key, e.value FROM jsonb_each(filter) e LOOP
         allowed := (SELECT a.allowed FROM tenon.filter_keys() a WHERE a.key = k);
@@ -154,7 +155,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- Where tasks of these states stand.
+-- The tables that hold tasks of these states.
 CREATE OR REPLACE FUNCTION tenon.places(states text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
@@ -190,7 +191,7 @@ BEGIN
         ORDER BY c.id LIMIT most);
 END $$;
 
--- Those of these queues that wait for a time, a parent, a signal or a limit, or have expired, as far as their states are asked for.
+-- Those of these queues that wait for a time, a parent, a signal or a limit, or have expired, if their states are asked for.
 CREATE OR REPLACE FUNCTION tenon.few_later(states text[], queues text[], moment timestamptz, most integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ARRAY((SELECT t.id FROM tenon.task t
@@ -372,7 +373,7 @@ BEGIN
     share := CASE WHEN newest AND next IS NOT NULL THEN 1 - share ELSE share END;
 END $$;
 
-COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`cursor`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not; `share`: how much it has read by then of all ids there are, 0 to 1. The newest first, unless `oldest` says otherwise; with `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
+COMMENT ON FUNCTION tenon.find IS $$Returns the ids of tasks that match a filter (`tenon.list`), and `next`: the `cursor` with which to continue, or NULL at the end. It reads in pieces and stops after the piece in which `limit_ms` milliseconds have passed, even if it found nothing. `share`: how much of all ids has been read, 0 to 1. The newest first, unless `oldest` is true; with `act`, the tasks that `tenon.change` would change, the oldest first. For programs that show pages.$$;
 
 CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', cursor bigint DEFAULT NULL, most integer DEFAULT 100,
     oldest boolean DEFAULT false) RETURNS SETOF tenon.tasks
@@ -386,23 +387,23 @@ BEGIN
      ORDER BY i.place;
 END $$;
 
-COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first or, with `oldest => true`, the oldest. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
+COMMENT ON FUNCTION tenon.list IS $$Returns the tasks that match a filter, the newest first or, with `oldest => true`, the oldest first. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
 
-A filter is a JSON object; a task must fit all of its keys, and an unknown key is refused.
+A filter is a JSON object; a task must match all of its keys, and an unknown key is refused.
 
-- `state`, `queue`, `kind`, `error`: one, or an array of them. The error is its class: as the handler says, else the exception that the last error names, how the process ended, or its first word.
-- `older_than`: so much time has passed since it was enqueued or, if it has ended, since then: `"2 hours"`.
+- `state`, `queue`, `kind`, `error`: one, or an array of them. `error` is the class of the last error: the handler names it; otherwise it is the exception in the error, how the process ended, or the error's first word.
+- `older_than`: the task ended at least this long ago or, if it has not ended, was enqueued at least this long ago: `"2 hours"`.
 - `payload`: a predicate of SQL/JSON path, such as `$.to == "ann@example.com"` or `exists($.tags[*] ? (@ == "new"))`.
 - `ids`: one, or an array of at most 100,000.
 - `unique_key`, `trace`, `enqueued_by`: as in `tenon.tasks`.
-- `flow`: the number of a flow, for as long as that is kept.
-- `limit_key`: one of its `limit_keys`. Without `state` a list then means what has not ended, and finds it by the line of that key; of what has ended, a done one has no keys any more.
+- `flow`: the number of a flow, while the flow is kept.
+- `limit_key`: one of its `limit_keys`. Without `state`, this lists only unfinished tasks, which it finds by the line of that key. Of ended tasks, done ones have no keys any more.
 
-At most `most` rows, up to 100,000. Indexes find: dead tasks by state, queue, kind and error; retrying, scheduled, blocked, cancelled and expired tasks by state; unfinished tasks by queue and error; all by unique key, flow and limit key; as long as at most 10,000 tasks fit. For all else it reads in the order of ids until it has found so many, a million in about half a second.$$;
+At most `most` rows, up to 100,000. Indexes find: dead tasks by state, queue, kind and error; retrying, scheduled, blocked, cancelled and expired tasks by state; unfinished tasks by queue and error; all by unique key, flow and limit key; if at most 10,000 tasks match. All other filters read tasks in the order of ids until `most` are found, a million in about half a second.$$;
 
 CREATE OR REPLACE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT cardinality(f.ids), f.next IS NOT NULL FROM tenon.find(filter, NULL, NULL, most, 500) f
 $$;
 
-COMMENT ON FUNCTION tenon.count_tasks IS $$How many tasks fit a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;
+COMMENT ON FUNCTION tenon.count_tasks IS $$Counts the tasks that match a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;

@@ -23,6 +23,13 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
+-- Refuse arguments that do not go together: what is wrong, and what to do.
+CREATE OR REPLACE FUNCTION tenon.refuse_call(problem text, hint text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'tenon: %', left(problem, 300) USING ERRCODE = 'invalid_parameter_value', HINT = hint;
+END $$;
+
 -- Refuse a text that is longer than its limit.
 CREATE OR REPLACE FUNCTION tenon.check_length(argument text, value text, chars_max integer) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -61,7 +68,7 @@ CREATE OR REPLACE FUNCTION tenon.is_operator() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
 
 -- Tells the leading cleaner that this transaction leaves a note (tenon.has_notes). By NOTIFY only while it sleeps, when it holds the advisory
--- lock sleeper_key, as commits that NOTIFY wait for each other; awake, it looks by itself (cleaner/fresh.sql). The shared lock, which
+-- lock sleeper_key, because commits that NOTIFY wait for each other; awake, it reads by itself (cleaner/fresh.sql). The shared lock, which
 -- is taken then, keeps it awake until the commit.
 CREATE OR REPLACE FUNCTION tenon.call_settler() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -85,11 +92,11 @@ BEGIN
     RETURN false;
 END $$;
 
--- An object that has only these keys; `path` says where it stands.
+-- Checks that a value is an object with no keys except these; `path` names it in the message.
 CREATE OR REPLACE FUNCTION tenon.check_object(path text, value jsonb, keys text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF coalesce(jsonb_typeof(value), '') <> 'object' OR value - keys <> '{}' THEN
-        PERFORM tenon.refuse(path, value::text, 'an object with keys of ' || array_to_string(keys, ', '));
+        PERFORM tenon.refuse(path, value::text, 'an object with no keys except ' || array_to_string(keys, ', '));
     END IF;
 END $$;

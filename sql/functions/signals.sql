@@ -10,12 +10,12 @@ BEGIN
     IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND signal_name_bytes_max THEN
         PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', signal_name_bytes_max));
     ELSIF coalesce(payload, 'null') = 'null' THEN
-        PERFORM tenon.refuse('payload', 'null', 'any JSON but null, which stands for a signal that did not come in time');
+        PERFORM tenon.refuse('payload', 'null', 'any JSON value except null, which means that no signal came in time');
     ELSIF tenon.printed_bytes(payload) > signal_bytes_max THEN
         PERFORM tenon.refuse('payload', format('of %s bytes', tenon.printed_bytes(payload)), format('at most %s bytes as text', signal_bytes_max));
     ELSIF tenon.is_confined() THEN
         RAISE EXCEPTION 'tenon: role % may not send signals', session_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and a signal reaches tasks of any.';
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), but a signal reaches tasks of all.';
     END IF;
     INSERT INTO tenon.signal (name, payload) VALUES (name, payload) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -25,13 +25,13 @@ BEGIN
     RETURN true;
 END $$;
 
-COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for it, or begins to while it is kept, gets what it carries, and goes on. Returns whether it is the first of its name: the first one wins, and a later one changes nothing. It is kept for `signal_keep` of `tenon.setting` after it was sent, then the name may be used again: [steps.md](steps.md#signals).
+COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for it now, or begins to wait while the signal is kept, gets its payload and continues. Returns whether this is the first signal of the name; a later one changes nothing. It is kept for `signal_keep` of `tenon.setting`, and then the name may be used again: [steps.md](steps.md#signals).
 
 - `name`: 1 to 100 bytes, such as `payment:17`, else SQLSTATE 22023.
-- `payload`: any JSON but null, at most 64 KiB as text, else SQLSTATE 22023.
+- `payload`: any JSON value except null, at most 64 KiB as text, else SQLSTATE 22023.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 
-A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
+A role that is confined to some queues or kinds gets SQLSTATE 42501.$$;
 
 CREATE OR REPLACE FUNCTION tenon.wait_signal(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -55,7 +55,7 @@ BEGIN
     IF NOT FOUND THEN
         refused := tenon.wait_refused(fence.id, held.step_count, held.step_bytes, signal);
         IF refused IS NOT NULL THEN
-            PERFORM tenon.refuse('signal', quote_literal(signal), refused);
+            PERFORM tenon.refuse_call(format('signal %s: %s', quote_nullable(left(signal, 100)), refused), 'Use the name of another signal, of 1 to 100 bytes.');
         END IF;
         SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
         IF NOT FOUND THEN
@@ -69,16 +69,16 @@ BEGIN
     state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
 END $$;
 
-COMMENT ON FUNCTION tenon.wait_signal IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
+COMMENT ON FUNCTION tenon.wait_signal IS $$Lets a running task wait for a signal, in the handler's own transaction. The outcome is recorded as a step with the name of the signal.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `signal`: a name as for `tenon.signal`.
-- `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; then the task goes on without the signal.
-- returns `state`: `came`, and `payload` is what it carried: go on; `timed_out`: it did not come in time: go on; `waits`: from the commit on the task is blocked, and this attempt is over: commit, and answer done, whatever that changes nothing.
+- `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; after it the task continues without the signal.
+- returns `state`: `came`: continue, `payload` is the signal's payload; `timed_out`: continue, the signal did not come in time; `waits`: the task is blocked from the commit on, and this attempt is over. Commit, and answer done; that answer changes nothing.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+Raises SQLSTATE 55000 when the claim is no longer valid, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
--- The signal that a blocked task waits for has come, or its time is over: that is one of its steps now, and it goes on.
+-- The signal that a blocked task waits for has come, or its time is over: this becomes a step, and the task continues.
 -- False: neither has happened, the task is locked, or it no longer waits. What it waits for is read after the task is locked,
 -- because another session may end the wait before that. The lock is released before the task is changed, because polls pass over
 -- rows with a lock's mark (see tenon.unblock); wanted_at tells whether it is the same wait. If another session locks the task in
@@ -198,20 +198,20 @@ BEGIN
     IF NOT FOUND THEN
         error := format('there is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and left no trace', id);
     ELSIF tenon.may_see(who) IS NOT TRUE THEN
-        RAISE EXCEPTION 'tenon: role % may not see the result of task %', session_user, id
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role enqueued it: ask as that role, or as a reader.';
+        RAISE EXCEPTION 'tenon: permission denied for the result of task %: role % did not enqueue it', id, session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that enqueued it, or a reader.';
     END IF;
 END $$;
 
-COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
+COMMENT ON FUNCTION tenon.result IS $$Returns how a task ended, or its state.
 
-- `state`: as in `tenon.tasks`; NULL when there is no such task (any more).
-- `result`: what its handler returned, of one that is done.
-- `error`: what went wrong the last time, of one that is not; why there is nothing to say, when `state` is NULL.
+- `state`: as in `tenon.tasks`; NULL if there is no such task, or its history was deleted.
+- `result`: what the handler returned, if the task is done.
+- `error`: the last error, if the task is not done; if `state` is NULL, the reason.
 
 A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
 
--- It waits 100 ms for the row's lock, as a worker does, and gives up in a deadlock. Then the mark is missing, and the waiting client
+-- It waits 100 ms for the row's lock, like a worker, and gives up in a deadlock. Then the mark is missing, and the waiting client
 -- polls.
 CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -226,4 +226,4 @@ BEGIN
     SELECT r.* INTO state, result, error FROM tenon.result(id) r;
 END $$;
 
-COMMENT ON FUNCTION tenon.await IS $$As `tenon.result`, and if the task has not ended, its end will be told by NOTIFY on the channel `tenon_ended`, with its id: LISTEN first, then call this, then wait, and ask `tenon.result`. Call it in a transaction of its own (or in the one that enqueues the task): until that ends the task cannot start. An awaited task is kept in the history when it ends well, also with `history_keep` 0. Ask again every 10 s or so, for the notifications that are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;
+COMMENT ON FUNCTION tenon.await IS $$Like `tenon.result`; and if the task has not ended, a NOTIFY with its id on the channel `tenon_ended` will announce its end. LISTEN first, then call this, then wait, and call `tenon.result`. Call it in a transaction of its own, or in the one that enqueues the task: until this transaction ends, the task cannot start. An awaited task is kept in the history when it is done, even with `history_keep` 0. Ask again every 10 s, because notifications are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;

@@ -36,11 +36,11 @@ BEGIN
     END IF;
     bytes := coalesce(step_bytes, 0) + tenon.added_bytes(name, tenon.printed_bytes(value));
     IF bytes > steps_bytes_max THEN
-        PERFORM tenon.refuse('value', format('that makes steps of %s bytes', bytes),
-                             format('at most so large that all steps of a task have %s bytes as text', steps_bytes_max));
+        PERFORM tenon.refuse_call(format('the steps of the task would have %s bytes as text', bytes),
+                                  format('All steps of a task may have %s bytes: store large values in a table, and their key in the step.', steps_bytes_max));
     END IF;
     IF step_count >= steps_max THEN
-        PERFORM tenon.refuse('name', quote_literal(name), format('one of at most %s of a task', steps_max));
+        PERFORM tenon.refuse_call(format('the task has %s steps already', steps_max), 'Record fewer steps, for instance one for many items.');
     END IF;
     RETURN NULL;
 END $$;
@@ -80,13 +80,13 @@ BEGIN
     RETURN coalesce(kept, value);
 END $$;
 
-COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the handler's own transaction if it likes; returns what is recorded under the name: the value, or of a name that was there already the first one. Every later attempt gets all recorded steps (`steps` of the task line, `tenon.steps`), and need not do them again: [steps.md](steps.md).
+COMMENT ON FUNCTION tenon.step IS $$Records a step of a running task, in a transaction of its own or in the handler's. Returns the value that is recorded under the name, which is the first one if the name was recorded before. Every later attempt gets all recorded steps (`steps` of the task line, `tenon.steps`) and can skip them: [steps.md](steps.md).
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `name`: 1 to 100 bytes; at most 1,000 names a task, else SQLSTATE 22023.
-- `value`: all of a task at most 1 MiB as text, with their names, else SQLSTATE 22023; NULL = null.
+- `value`: JSON; NULL = null. All steps of a task with their names are at most 1 MiB as text, else SQLSTATE 22023.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+Raises SQLSTATE 55000 when the claim is no longer valid, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 CREATE OR REPLACE FUNCTION tenon.steps(claim text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -101,7 +101,7 @@ BEGIN
     RETURN coalesce(CASE WHEN held.step_count IS NOT NULL THEN tenon.steps_of(fence.id) END, '{}');
 END $$;
 
-COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
+COMMENT ON FUNCTION tenon.steps IS $$Returns the recorded steps of a running task: an object with a key for each name. Arguments and errors are those of `tenon.step`.$$;
 
 -- The step in a handler's line, and whether it must be recorded: false = its name has a value; NULL = it exceeds a limit, or PostgreSQL
 -- cannot store it, so that one bad value fails nothing else in its round. Nothing is written here: catching an error costs a

@@ -186,7 +186,7 @@ EXCEPTION
         -- no enqueue leaves such a row; if there is one, it must neither stop the rows after it nor join them
         UPDATE tenon.again g SET taken = true, failed = left(SQLERRM, 8192) WHERE g.id = a.id;
         RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
-            USING HINT = 'Delete the row, then enqueue it anew.';
+            USING HINT = 'Delete the row, then enqueue the task again.';
         RETURN true;
 END $$;
 

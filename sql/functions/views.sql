@@ -1,7 +1,7 @@
--- The views that show tasks, locks and failures. Other views stand with the functions of their subject.
+-- The views that show tasks, locks and failures. Other views are with the functions of their subject.
 
 -- Advisory locks are open to everybody who may log in: one counts only if whoever logged in to its session may act for
--- tenon, as a worker, a cleaner or the owner. pg_stat_activity names who logged in, whatever SET ROLE said since.
+-- tenon: a worker, a cleaner or the owner. pg_stat_activity names the role that logged in, even after SET ROLE.
 CREATE OR REPLACE VIEW tenon.lock AS
 SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid, a.usesysid AS role, l.mode = 'ExclusiveLock' AS exclusive,
        l.granted AND l.mode = 'ExclusiveLock'
@@ -11,11 +11,11 @@ SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid, a.usesysid AS 
  WHERE l.locktype = 'advisory' AND l.objsubid = 1
    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database());
 COMMENT ON VIEW tenon.lock IS 'The advisory locks of this database with keys of 64 bits, those of workers and cleaners among them.';
-COMMENT ON COLUMN tenon.lock.key IS 'The key, as in `tenon.worker.lock_key`.';
+COMMENT ON COLUMN tenon.lock.key IS 'The key, for instance `tenon.worker.lock_key`.';
 COMMENT ON COLUMN tenon.lock.pid IS 'The backend that holds it, or waits for it.';
 COMMENT ON COLUMN tenon.lock.role IS 'The oid of the role that logged in there.';
 COMMENT ON COLUMN tenon.lock.exclusive IS 'Not shared.';
-COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: who may update `tenon.worker`.';
+COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: it may update `tenon.worker`.';
 
 -- How old the oldest transaction is that holds a snapshot or an id in this database, in milliseconds; 0: there is none. As long as it
 -- lasts, rows of ended tasks stay. For cleaners, whose role may not see the sessions of others: the owner may if it is a superuser or
@@ -75,12 +75,12 @@ CREATE OR REPLACE VIEW tenon.tasks AS
            payload, progress, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
            (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps
     FROM tenon.dead d;
-COMMENT ON VIEW tenon.tasks IS 'Every task there is, unfinished or ended, in one shape.';
+COMMENT ON VIEW tenon.tasks IS 'Every task, unfinished or ended, with the same columns.';
 COMMENT ON COLUMN tenon.tasks.state IS '`blocked`, `scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
 COMMENT ON COLUMN tenon.tasks.run_at IS 'It does not start before this moment, nor while it is blocked.';
-COMMENT ON COLUMN tenon.tasks.limit_keys IS 'The keys whose limits hold for it; NULL = none, or it is done.';
+COMMENT ON COLUMN tenon.tasks.limit_keys IS 'The keys whose limits apply to it; NULL = none, or it is done.';
 COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
-COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, with the one that runs. What was released or put off was none.';
+COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, including the running one. Released and snoozed runs do not count.';
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.tasks.steps IS 'The steps that it has recorded, and the signals that it has received: an object, a key for each name. NULL = none, or it is done.';
 
@@ -98,7 +98,7 @@ CREATE OR REPLACE VIEW tenon.anywhere AS
     SELECT 'dead', id, 'dead', start_time, run_at, failures + crashes, dead_at,
            queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL, limit_keys
       FROM tenon.dead;
-COMMENT ON VIEW tenon.anywhere IS 'Every task there is, as the filters of operators read it; `tenon.tasks` is for all others.';
+COMMENT ON VIEW tenon.anywhere IS 'Every task, for the filters of operators; `tenon.tasks` is for all others.';
 COMMENT ON COLUMN tenon.anywhere.place IS '`task`, `history` or `dead`: the table.';
 COMMENT ON COLUMN tenon.anywhere.ended IS 'The state of one that has ended; NULL before.';
 COMMENT ON COLUMN tenon.anywhere.failed IS 'Failures and crashes.';

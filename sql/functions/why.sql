@@ -1,7 +1,7 @@
--- Why a task is where it is.
+-- Why a task is in its state, in a sentence.
 
 -- The handlers of a worker whose first child has not said hello yet, from its column `starting`: since when, and what the
--- child does, as "for 12 s: importing shop".
+-- child does: "for 12 s: importing shop".
 CREATE OR REPLACE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_to_array(split_part(line, ': ', 1), ','),
@@ -36,14 +36,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
 $$;
 
--- Which of these chores keep failing, as a sentence without its full stop. NULL: none.
+-- Which of these chores keep failing: a sentence without its full stop. NULL: none.
 CREATE OR REPLACE FUNCTION tenon.failing_chores(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_agg(f.sentence, '; ')
       FROM tenon.failing f WHERE f.what = 'chore' AND f.name = ANY (chores)
 $$;
 
--- Why the cleaner does not do these chores, as the end of a sentence.
+-- Why the cleaner does not do these chores: the end of a sentence.
 CREATE OR REPLACE FUNCTION tenon.without_cleaner(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN tenon.cleaner_leads() THEN coalesce(', but ' || tenon.failing_chores(VARIADIC chores), '')
@@ -75,8 +75,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan 
       FROM total n
 $$;
 
--- How many ready tasks of its queue and these kinds are before this one, and how many of them by their priority. `most` are
--- looked at, of any kind; `more`: there are more. Of each priority two ranges of task_order are read, which end at the task, or now.
+-- How many ready tasks of its queue and these kinds are before this one, and how many of them by their priority. `most` tasks of
+-- any kind are read; `more`: there are more. Of each priority two ranges of task_order are read, which end at the task, or now.
 -- (One range up to a row of both columns would read all rows with the same run_at.)
 CREATE OR REPLACE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off SET jit = off AS $$
@@ -120,8 +120,8 @@ BEGIN
     sentence := tenon.copied();
     IF sentence IS NOT NULL THEN
         code := 'copied';
-        sentence := format('No worker runs anything here: %s.', sentence);
-        advice := 'if tasks are to run in this copy: tenon adopt';
+        sentence := format('No worker claims tasks here: %s.', sentence);
+        advice := 'if tasks should run in this copy: tenon adopt';
         RETURN;
     END IF;
     SELECT * INTO p FROM tenon.paused v
@@ -135,19 +135,19 @@ BEGIN
     ELSIF h.workers = 0 THEN
         code := 'no_worker';
         sentence := format('No living worker handles the kind %s in the queue %s; %s.', t.kind, t.queue,
-            (SELECT CASE count(*) WHEN 0 THEN 'none lives at all'
-                    ELSE 'those that live serve ' || left(string_agg(format('%s/%s%s', array_to_string(w.queues, ','), array_to_string(w.kinds, ','),
-                                                                    CASE w.state WHEN 'draining' THEN ' (and is draining)' END), ' and ' ORDER BY w.started_at), 300) END
+            (SELECT CASE count(*) WHEN 0 THEN 'no worker is alive'
+                    ELSE 'the living workers serve ' || left(string_agg(format('%s/%s%s', array_to_string(w.queues, ','), array_to_string(w.kinds, ','),
+                                                                    CASE w.state WHEN 'draining' THEN ' (draining)' END), ' and ' ORDER BY w.started_at), 300) END
                FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state IN ('alive', 'draining')));
         advice := format('start one: tenon worker --queues %s --handler ''%s=...''', t.queue, t.kind);
     ELSIF h.backs_off IS NOT NULL THEN
         code := 'handler_backs_off';
         sentence := format('The handler of the kind %s does not start and backs off %s.', t.kind, h.backs_off);
-        advice := 'mend the handler; the worker tries again by itself';
+        advice := 'fix the handler; the worker retries by itself';
     ELSIF h.fails IS NOT NULL THEN
         code := 'worker_fails';
         sentence := format('No worker that handles the kind %s can claim it: transactions with PostgreSQL keep failing on %s.', t.kind, h.fails);
-        advice := 'fix what PostgreSQL complains about; the workers try again by themselves';
+        advice := 'fix the error that PostgreSQL reports; the workers retry by themselves';
     ELSIF h.starts IS NOT NULL THEN
         code := 'handler_starting';
         sentence := format('It waits for a child of its handler, which has been starting %s.', h.starts);
@@ -169,11 +169,11 @@ BEGIN
     s := tenon.slots_for(t.queue, t.kind);
     a := tenon.ahead_of(t, s.kinds, 10000);
     code := 'no_free_slot';
-    sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority%s.',
+    sentence := format('It has been ready since %s and waits for a free slot, %s, %s of them with a higher priority%s.',
                        tenon.time_text(t.run_at), tenon.behind_text(a.n, a.more), a.higher,
-                       CASE WHEN s.running >= s.slots THEN format('; the workers that take it run %s tasks in %s slots', s.running, s.slots) END);
-    advice := concat(CASE WHEN s.running < s.slots AND a.n = 0 THEN 'nothing, if it starts within a second; else tenon doctor, ' END,
-                     'more slots or workers', CASE WHEN a.n > 0 AND t.priority < 9 THEN format(', or tenon set %s --priority 9', t.id) END);
+                       CASE WHEN s.running >= s.slots THEN format('; the workers that serve it run %s tasks in %s slots', s.running, s.slots) END);
+    advice := concat(CASE WHEN s.running < s.slots AND a.n = 0 THEN 'nothing, if it starts within a second; otherwise run tenon doctor, ' END,
+                     'add slots or workers', CASE WHEN a.n > 0 AND t.priority < 9 THEN format(', or tenon set %s --priority 9', t.id) END);
 END $$;
 
 -- Of these tasks one that is ready, and that no worker takes. NULLs: none.
@@ -208,13 +208,13 @@ BEGIN
         END IF;
         code := 'waits_for_parents';
         sentence := format('It waits for %s: %s%s.%s', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
-                           CASE WHEN p.n > 3 THEN ' and others' END, CASE WHEN root IS NULL THEN y.sentence ELSE format(' Before them is task %s, which did not end well.', root) END);
-        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
+                           CASE WHEN p.n > 3 THEN ' and others' END, CASE WHEN root IS NULL THEN y.sentence ELSE format(' Before them, task %s did not end well.', root) END);
+        advice := CASE WHEN p.gone THEN format('tenon cancel %s, because that parent can no longer be retried', t.id)
                        WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
                        WHEN root IS NOT NULL THEN format('see tenon why %s; then tenon retry %s, or tenon flow cancel %s', root, root, t.flow)
                        WHEN y.advice IS NOT NULL THEN y.advice
-                       WHEN p.live IS NOT NULL THEN format('tenon why %s tells of that one, tenon flow %s of all', p.live[1], t.flow)
-                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
+                       WHEN p.live IS NOT NULL THEN format('tenon why %s explains that parent, tenon flow %s shows the whole flow', p.live[1], t.flow)
+                       ELSE format('nothing; tenon flow %s shows the whole flow', t.flow) END;
     END IF;
 END $$;
 
@@ -239,14 +239,14 @@ BEGIN
     code := 'suspected';
     IF sentence IS NULL AND s.due_at > clock_timestamp() THEN
         sentence := format('It is due at %s.', tenon.time_text(s.due_at));
-        advice := format('tenon set %s --run-at now, if it should not wait', t.id);
+        advice := format('to run it now: tenon set %s --run-at now', t.id);
     ELSIF sentence IS NULL THEN
         ahead := (SELECT count(*) FROM tenon.suspect o WHERE o.alone AND o.claims IS NULL AND o.due_at < s.due_at);
-        sentence := format('It waits until a worker that takes its turn to run suspects has no other running task%s.',
-                           CASE WHEN ahead > 0 THEN format('; %s are before it', ahead) END);
+        sentence := format('It waits until the worker whose turn it is to run suspects has no other running task%s.',
+                           CASE WHEN ahead > 0 THEN format('; suspects before it: %s', ahead) END);
         advice := 'nothing; if many tasks are suspects, fix what crashes, or start more workers';
     END IF;
-    sentence := concat(tenon.why_suspected(t), ', with nothing beside it in its worker, so that a crash can only be its own (the last crash: ',
+    sentence := concat(tenon.why_suspected(t), ', without other tasks in its worker, so that a crash can only be its own (the last crash: ',
                        left(tenon.error_line(t.last_error), 200), '). ', sentence);
 END $$;
 
@@ -271,7 +271,7 @@ BEGIN
         RETURN;
     END IF;
     code := 'blocked';
-    sentence := 'It is blocked, and nothing is known that it waits for.';
+    sentence := 'It is blocked, but no parent, limit or signal is recorded that it waits for.';
     advice := 'a cleaner unblocks it within a second';
 END $$;
 
@@ -283,14 +283,14 @@ DECLARE
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_waiting(t);
     IF NOT tenon.cleaner_leads() THEN
-        sentence := sentence || ' No cleaner leads, and without one nothing that is blocked goes on.';
+        sentence := sentence || ' No cleaner leads, and without one blocked tasks stay blocked.';
         advice := 'start one: tenon cleaner; then ask again';
         RETURN;
     END IF;
     failing := tenon.failing_chores('settle');
     IF failing IS NOT NULL THEN
-        sentence := format('%s Until a cleaner can settle, nothing that is blocked continues: %s.', sentence, failing);
-        advice := 'fix what PostgreSQL complains about; the cleaner tries again by itself';
+        sentence := format('%s Blocked tasks stay blocked until a cleaner can settle: %s.', sentence, failing);
+        advice := 'fix the error that PostgreSQL reports; the cleaner retries by itself';
     END IF;
 END $$;
 
@@ -304,16 +304,16 @@ BEGIN
         SELECT * INTO w FROM tenon.worker r WHERE r.id = t.worker_id;
         starts := (SELECT s.text FROM tenon.starting_of(w.starting) s WHERE w.ended_at IS NULL AND t.kind = ANY (s.kinds));
         code := CASE WHEN starts IS NULL THEN 'running' ELSE 'handler_starting' END;
-        sentence := format(CASE WHEN starts IS NULL THEN 'It runs on %s%s, claimed %s, and has until %s.'
+        sentence := format(CASE WHEN starts IS NULL THEN 'It runs on %s%s, claimed %s, and must end by %s.'
                                 ELSE format('It does not run yet: %%s%%s, claimed it %%s, and a child of its handler has been starting there %s.', replace(starts, '%', '%%')) END, coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
-                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('recover')
+                       THEN 'that worker is gone; a cleaner requeues the task within a minute' || tenon.without_cleaner('recover')
                        ELSE format('tenon cancel %s stops it', t.id) END;
         sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
     ELSIF t.start_before <= clock_timestamp() THEN
         code := 'ended';
-        sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
+        sentence := format('It has expired: it did not start before %s.', tenon.time_text(t.start_before));
         advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner('settle');
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
@@ -327,7 +327,7 @@ BEGIN
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
                            CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
                                 WHEN t.crashes > 0 THEN format(', after a crash: %s', left(tenon.error_line(t.last_error), 200)) END);
-        advice := format('tenon run-now %s, if it shall not wait', t.id);
+        advice := format('to run it now: tenon run-now %s', t.id);
     END IF;
 END $$;
 
@@ -340,12 +340,12 @@ BEGIN
     code := 'ended';
     SELECT * INTO d FROM tenon.dead x WHERE x.id = why_ended.id;
     IF FOUND THEN
-        sentence := format('It is dead since %s: %s%s.', tenon.time_text(d.dead_at),
-            CASE d.reason WHEN 'failures' THEN format('it failed %s, which is all that it had', CASE d.failures WHEN 1 THEN 'once' ELSE d.failures || ' times' END)
-                          WHEN 'crashes' THEN format('it crashed %s times, the last time with nothing beside it in its worker', d.crashes)
-                          WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
-                          ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
-        advice := format('when the reason is gone: tenon retry %s', d.id);
+        sentence := format('Dead since %s: %s%s.', tenon.time_text(d.dead_at),
+            CASE d.reason WHEN 'failures' THEN format('failed %s (max_attempts %s)', CASE d.failures WHEN 1 THEN 'once' ELSE d.failures || ' times' END, d.max_attempts)
+                          WHEN 'crashes' THEN format('crashed %s times, the last time without other tasks in its worker', d.crashes)
+                          WHEN 'timeout' THEN 'it ran past its timeout, and on_timeout of its kind is dead'
+                          ELSE 'the handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
+        advice := format('once the cause is fixed: tenon retry %s', d.id);
         RETURN;
     END IF;
     SELECT * INTO f FROM tenon.history x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
@@ -356,7 +356,7 @@ BEGIN
         RETURN;
     END IF;
     code := 'absent';
-    sentence := format('There is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or its history is over.', id);
+    sentence := format('There is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and its history was deleted.', id);
     advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
 END $$;
 
@@ -390,4 +390,4 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;
+COMMENT ON FUNCTION tenon.why IS $$Explains in a sentence why the task is in its state, and what to do. For readers and operators; `tenon why ID` prints it.$$;

@@ -158,7 +158,7 @@ static void test_the_root_is_named(void **state)
     struct process *cleaner = TENON(fx, "cleaner");
     struct process *worker = TENON(fx, "worker", "--handler", "a=exit 65");
     test_await(fx, LIMIT_MS, "SELECT state = 'dead', * FROM tenon.flow_task WHERE id = 1");
-    SAYS(fx, true, "Before them is task 1, which did not end well", "why", "3");
+    SAYS(fx, true, "Before them, task 1 did not end well", "why", "3");
     end_well(worker);
     end_well(cleaner);
 }

@@ -116,8 +116,8 @@ static void test_what_is_refused(void **state)
     } table[] = {
         {"'s', cron => '0 25 * * *', kind => 'a'", "hour: 25 is not 0 to 23"},
         {"'s', cron => '@daily', every => '1 s', kind => 'a'",
-         "cron '@daily'|every is, and not both"},
-        {"'s', kind => 'a'", "cron NULL"},
+         "cron and every are given together|exactly one"},
+        {"'s', kind => 'a'", "neither cron nor every is given"},
         {"'s', every => '1 month', kind => 'a'", "every 1 mon|without months"},
         {"'s', every => '0.5 s', kind => 'a'", "every 00:00:00.5|1 second to 366 days"},
         {"'s s', every => '1 s', kind => 'a'", "name 's s'"},

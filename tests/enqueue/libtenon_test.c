@@ -281,7 +281,7 @@ static void test_flows(void **state)
                       (long long)parent, (long long)task.flow));
     task.flow = 0;
     assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_REFUSED);
-    assert_contains(tenon_errmsg(), "given together with depends_on");
+    assert_contains(tenon_errmsg(), "depends_on and on_parent_dead require flow");
     tenon_free(t);
     broker_close(b);
 }
@@ -438,7 +438,7 @@ static void test_bad_tasks(void **state)
     task.timeout_ms = 0;
     task.delay_ms = 5;
     task.run_at = "2030-01-01";
-    refused(t, fx->conn, &task, "given alone");
+    refused(t, fx->conn, &task, "given together");
     assert_int_equal(tasks(fx), 0);
     (void)enqueue(t, fx->conn); /* and none of it did any harm */
     tenon_free(t);

@@ -126,7 +126,7 @@ static void test_by_hand(void **state)
         int status;
     } cases[] = {
         {"", "{\"hello\":\"tenon\",\"in_flight\":2,\"stop\":true}\n", 0},
-        {"{\"id\":1}\n", "tenon_serve: that is no line of a worker's: {\"id\":1}", 1},
+        {"{\"id\":1}\n", "tenon_serve: not a line of a worker: {\"id\":1}", 1},
         {"{\"id\":7,\"kind\":\"echo\",\"queue\":\"q\",\"claim\":\"7/1/0\",\"attempt\":1,"
          "\"failures\":0,\"max_attempts\":25,\"timeout_ms\":1000,\"payload\":[1],"
          "\"progress\":null}\n",

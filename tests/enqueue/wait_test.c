@@ -91,9 +91,9 @@ static void test_what_has_not_ended(void **state)
     struct process *p = TENON(fx, "wait", "--timeout", "1ms", "1", "2", "3", "4", "5");
     assert_int_equal(process_wait(p, LIMIT_MS), 75);
     char *log = file_text(p->log);
-    assert_string_equal(log, "tenon wait: task 1 is scheduled; more about it: tenon why 1\n"
-                             "tenon wait: task 2 is ready; more about it: tenon why 2\n"
-                             "tenon wait: task 3 is ready; more about it: tenon why 3\n"
+    assert_string_equal(log, "tenon wait: task 1 is scheduled; see: tenon why 1\n"
+                             "tenon wait: task 2 is ready; see: tenon why 2\n"
+                             "tenon wait: task 3 is ready; see: tenon why 3\n"
                              "tenon wait: 2 more have not ended\n");
     free(log);
 }

@@ -274,7 +274,7 @@ static void assert_fails(struct fixture *fx, int code, const char *says, const c
 static void test_commands(void **state)
 {
     struct fixture *fx = *state;
-    SAYS(fx, "there is no flow", "flow", "list");
+    SAYS(fx, "no flows", "flow", "list");
     test_sql(fx, "SELECT tenon.flow('nightly'); SELECT tenon.batch(on_end => 'b')");
     SAYS(fx, "1\n", "enqueue", "a", "--flow", "1");
     SAYS(fx, "2\n", "enqueue", "b", "--flow", "1", "--depends-on", "1", "--on-parent-dead", "run");
@@ -304,9 +304,9 @@ static void test_commands(void **state)
     SAYS(fx, "{\"flow\" : 1, \"cancelled\" : 3}", "flow", "cancel", "1", "--json");
     FAILS(fx, 1, "there is no flow 9", "flow", "9");
     FAILS(fx, 1, "there is no flow 9; tenon flow list", "flow", "cancel", "9");
-    FAILS(fx, 2, "\"x\" is no flow's number", "flow", "x");
+    FAILS(fx, 2, "\"x\" is not the number of a flow", "flow", "x");
     FAILS(fx, 2, "an argument is missing: tenon flow cancel ID", "flow", "cancel");
-    FAILS(fx, 2, "one too many: tenon flow list", "flow", "list", "1");
+    FAILS(fx, 2, "unexpected argument: tenon flow list", "flow", "list", "1");
     FAILS(fx, 2, "--depends-on", "enqueue", "a", "--flow", "1", "--depends-on", "x");
 }
 

@@ -202,7 +202,7 @@ static void test_what_is_said_of_a_task_that_waits(void **state)
     assert_string_equal(out, "sent\n");
     free(out);
     out = TENON_RUN(fx, 0, "signal", "payment:1");
-    assert_contains(out, "there is one already");
+    assert_contains(out, "was sent already");
     free(out);
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     out = TENON_RUN(fx, 0, "wait", "1");

@@ -34,7 +34,7 @@ static void test_a_copy_runs_nothing_until_it_is_adopted(void **state)
     says(TENON_RUN(fx, 2, "adopt"), "1 task and 0 schedules of the original would run here");
     REFUSES(fx, "cleaner", "--amqp-url", "none", "--once");
     says(TENON_RUN(fx, 0, "adopt", "--yes"), "may run here from now on");
-    says(TENON_RUN(fx, 0, "adopt"), "it is no copy");
+    says(TENON_RUN(fx, 0, "adopt"), "is not a copy");
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handler", "a=true"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'adopt'"), 1);

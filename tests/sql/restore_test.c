@@ -84,7 +84,7 @@ static void test_a_restore_in_place(void **state)
     await_done(fx, 4);
     test_await(fx, BACK_MS, "SELECT start_time IS NULL FROM tenon.task");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.worker WHERE state = 'dead'"), 1);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.finish('%s')", claim);
     assert_int_equal(process_lines(workers[0], "renewed=1"), 0);
     assert_int_equal(process_lines(workers[1], "renewed=1"), 1);
     for (int i = 0; i < 4; i++) {
@@ -96,10 +96,10 @@ static void test_a_restore_in_place(void **state)
 
 static void refused(struct fixture *fx, const char *claim)
 {
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", claim);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.step('%s', 's')", claim);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.progress('%s', '1')", claim);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.extend('%s', '1 s')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.finish('%s')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.step('%s', 's')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.progress('%s', '1')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.extend('%s', '1 s')", claim);
 }
 
 static void claim_text(struct fixture *fx, int64_t id, char text[HELD_TEXT_BYTES])

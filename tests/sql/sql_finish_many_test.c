@@ -86,7 +86,7 @@ static void test_a_lost_claim_is_an_error(void **state)
         wrong[3].id += i == 2 ? 1000 : 0;
         char lost[HELD_TEXT_BYTES + 100];
         held_text(&wrong[3], lost);
-        (void)snprintf(lost + strlen(lost), 100, "|is not valid any more|roll back");
+        (void)snprintf(lost + strlen(lost), 100, "|is no longer valid|roll back");
         test_sql_fails(fx, "55000", lost, "SELECT tenon.finish_many(%s)",
                        claims_of(wrong, MANY, claims));
         test_sql_fails(fx, "55000", lost, "SELECT tenon.finish_many(%s, skip_lost => NULL)",
@@ -95,7 +95,7 @@ static void test_a_lost_claim_is_an_error(void **state)
     assert_int_equal(tasks(fx), MANY);
     test_sql(fx, "SELECT tenon.finish_many(%s)", claims_of(all, MANY, claims));
     assert_int_equal(tasks(fx), 0);
-    test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.finish_many(%s)", claims);
+    test_sql_fails(fx, "55000", "is no longer valid", "SELECT tenon.finish_many(%s)", claims);
 }
 
 /* Those that are not valid are named by their places; the others have ended. */

@@ -223,7 +223,7 @@ static void test_results_of_parents(void **state)
                       "SELECT count(*) = 2 AND count(result) = 0 FROM tenon.parent_results('%lld')",
                       (long long)named(fx, "d")));
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.parent_results('%s')", claim);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.parent_results('%s')", claim);
     test_sql_fails(fx, "22023", "a task of a flow", "SELECT tenon.parent_results(0)");
 }
 
@@ -465,39 +465,40 @@ static void test_what_is_refused(void **state)
     } bad[] = {
         {"tasks[0].depends_on 'x'|names of tasks of this flow",
          "flow('{\"tasks\": [{\"kind\": \"a\", \"depends_on\": [\"x\"]}]}')"},
-        {"depends_on b after a after b is not allowed",
+        {"in a circle: b after a after b|depends_on",
          "flow('{\"tasks\": [{\"name\": \"c\", \"kind\": \"a\", \"depends_on\": [\"b\"]},"
          " {\"name\": "
          "\"a\", \"kind\": \"a\", \"depends_on\": [\"b\"]}, {\"name\": \"b\", \"kind\": \"a\", "
          "\"depends_on\": [\"a\"]}]}')"},
-        {"depends_on a after a is not allowed",
+        {"in a circle: a after a",
          "flow('{\"tasks\": [{\"name\": \"a\", \"kind\": \"a\", \"depends_on\": [\"a\"]}]}')"},
         {"tasks of 100001 elements|1 to 100000 objects (flow_tasks_max)",
          "flow(jsonb_build_object('tasks', (SELECT jsonb_agg(1) FROM"
          " generate_series(1, 100001))))"},
         {"tasks of 0 elements", "flow('{\"tasks\": []}')"},
         {"tasks NULL", "flow('{}')"},
-        {"tasks[1].name 'a'|given once",
+        {"tasks[1].name 'a'|different from the other names",
          "flow('{\"tasks\": [{\"kind\": \"a\"}, {\"name\": \"a\", \"kind\": \"a\"}, {\"name\": "
          "\"a\", \"kind\": \"a\"}]}')"},
-        {"tasks[0] {|an object with keys of name, kind",
+        {"tasks[0] {|an object with no keys except name, kind",
          "flow('{\"tasks\": [{\"kind\": \"a\", \"x\": 1}]}')"},
         {"tasks[0] 7", "flow('{\"tasks\": [7]}')"},
         {"tasks[0].depends_on \"a\"|an array",
          "flow('{\"tasks\": [{\"kind\": \"a\", \"depends_on\": \"a\"}]}')"},
-        {"description|keys of name, tasks", "flow('{\"x\": 1}'::jsonb)"},
-        {"description|keys of name, tasks", "flow(' [{\"kind\": \"a\"}]')"},
+        {"description|no keys except name, tasks", "flow('{\"x\": 1}'::jsonb)"},
+        {"description|no keys except name, tasks", "flow(' [{\"kind\": \"a\"}]')"},
         {"kind 'a b' is not allowed (in tasks[1], 'z')",
          "flow('{\"tasks\": [{\"kind\": \"a\"}, {\"name\": \"z\", \"kind\": \"a b\"}]}')"},
         {"name|1 to 200", "flow(repeat('x', 201))"},
-        {"flow 0|the number of a flow", "enqueue('a', flow => 0)"},
-        {"flow NULL|given together with depends_on", "enqueue('a', depends_on => '{1}')"},
-        {"unique_key 'k'|without flow", "enqueue('a', flow => %lld, unique_key => 'k')"},
-        {"parent 0|a task of a flow", "enqueue('a', flow => %lld, depends_on => '{0}')"},
+        {"there is no flow 0|the number of a flow", "enqueue('a', flow => 0)"},
+        {"depends_on and on_parent_dead require flow", "enqueue('a', depends_on => '{1}')"},
+        {"unique_key and flow are given together", "enqueue('a', flow => %lld, unique_key => 'k')"},
+        {"task 0 in depends_on belongs to no flow",
+         "enqueue('a', flow => %lld, depends_on => '{0}')"},
         {"on_parent_dead 'x'|wait, run or cancel",
          "enqueue('a', flow => %lld, on_parent_dead => 'x')"},
         {"callback 'a b'|a kind", "batch(on_end => 'a b')"},
-        {"on_end NULL|on_done or on_dead is", "batch()"},
+        {"a batch needs a callback|on_done, on_dead or on_end", "batch()"},
     };
     struct fixture *fx = *state;
     int64_t f = test_sql_int(fx, "SELECT tenon.flow()");
@@ -524,7 +525,7 @@ static void test_rights(void **state)
     long long f = sql_int(conns[0], "SELECT tenon.flow('mine')");
     long long a = sql_int(conns[0], "SELECT tenon.enqueue('b', flow => %lld)", f);
     long long g = sql_int(conns[1], "SELECT tenon.flow('{\"tasks\": [{\"kind\": \"a\"}]}')");
-    static const char no[] = "may not touch flow";
+    static const char no[] = "permission denied for flow";
     sql_fails(conns[1], "42501", no, "SELECT tenon.enqueue('a', flow => %lld)", f);
     sql_fails(conns[1], "42501", no,
               "SELECT tenon.enqueue('a', flow => %lld, depends_on => '{%lld}')", g, a);

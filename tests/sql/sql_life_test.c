@@ -187,7 +187,7 @@ static void test_fence(void **state)
         }
         assert_false(held_finish(fx, &sql_finish, &wrong[i], "{}"));
         assert_false(held_finish(fx, &sql_finish_unlocked, &wrong[i], "{}"));
-        test_sql_fails(fx, "55000", "is not valid any more|roll back", "SELECT tenon.finish('%s')",
+        test_sql_fails(fx, "55000", "is no longer valid|roll back", "SELECT tenon.finish('%s')",
                        text);
     }
     char *after = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
@@ -360,7 +360,7 @@ static void test_finish_in_a_transaction(void **state)
     assert_state(fx, c.id, "done");
     assert_true(row_is(fx, &c, "history", "result = '{\"ok\": true}'"));
     test_sql(fx, "BEGIN; INSERT INTO public.effect VALUES (%lld)", (long long)c.id);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", text);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.finish('%s')", text);
     test_sql(fx, "COMMIT");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.effect"), 1);
 }
@@ -429,7 +429,7 @@ static void test_garbage_claims(void **state)
         test_sql_fails(fx, "22023", "claim|is not allowed|TENON_TASK_CLAIM",
                        "SELECT tenon.finish(%s)", garbage[i]);
     }
-    test_sql_fails(fx, "55000", "not valid any more",
+    test_sql_fails(fx, "55000", "no longer valid",
                    "SELECT"
                    " tenon.finish('999999999999999999/2147483647/ffffffffffffffff')");
     test_sql(fx, "SELECT tenon.finish('1/1/0000000000000000')"); /* a trial */
@@ -469,7 +469,7 @@ static void test_cancel_and_view(void **state)
     /* the worker that ran it has lost its claim */
     char text[HELD_TEXT_BYTES];
     held_text(&c, text);
-    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", text);
+    test_sql_fails(fx, "55000", "no longer valid", "SELECT tenon.finish('%s')", text);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
     assert_int_equal(
         test_sql_int(

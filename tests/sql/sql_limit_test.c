@@ -389,7 +389,7 @@ static void test_take_limit(void **state)
         fx, 10000,
         "SELECT tenon.settle() >= 0 AND ready = 4, ready FROM tenon.limits WHERE key = 's:3'");
     sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-    sql_fails(other, "55000", "repeatable read|a transaction of its own",
+    sql_fails(other, "55000", "repeatable read|READ COMMITTED transaction of its own",
               "SELECT tenon.take_limit('s:1')");
     PQfinish(other);
 }
@@ -463,13 +463,13 @@ static void test_bad_arguments(void **state)
         {"set_limit('a b')", "name 'a b'"},
         {"set_limit('queue/A')", "queue 'A'"},
         {"set_limit('kind/')", "kind ''"},
-        {"set_limit('a', max_running => 0)", "max_running 0|pause it"},
+        {"set_limit('a', max_running => 0)", "max_running 0|pause the limit"},
         {"set_limit('a', max_starts => 0, per => '1 s')", "max_starts 0|1 to 10000"},
-        {"set_limit('a', max_starts => 1)", "per NULL|together with it"},
-        {"set_limit('a', per => '1 s')", "per 00:00:01"},
+        {"set_limit('a', max_starts => 1)", "max_starts and per are given one without the other"},
+        {"set_limit('a', per => '1 s')", "max_starts and per"},
         {"set_limit('a', max_starts => 1, per => '32 days')", "per 32 days"},
         {"set_limit('a', weight => 0)", "weight 0"},
-        {"set_limit('a', until => now())", "until|still to come"},
+        {"set_limit('a', until => now())", "until|in the future"},
         {"set_limit('a', when_dead => 'drop')", "when_dead 'drop'|block or skip"},
         {"take_limit('a', 0)", "n 0|1 to 10000"},
         {"take_limit('a b')", "limit_keys 'a b'"},

@@ -133,9 +133,9 @@ static void test_a_lost_claim_writes_nothing(void **state)
     for (int i = 0; i < 3; i++) {
         held_text(&was, claim);
         write_is(fx->conn, &was, "{\"progress\": 1}", "7200000", "");
-        test_sql_fails(fx, "55000", "is not valid any more|roll back and stop",
+        test_sql_fails(fx, "55000", "is no longer valid|roll back and stop",
                        "SELECT tenon.progress('%s', '1')", claim);
-        test_sql_fails(fx, "55000", "is not valid any more|roll back and stop",
+        test_sql_fails(fx, "55000", "is no longer valid|roll back and stop",
                        "SELECT tenon.extend('%s', '2 h')", claim);
         if (i == 0) {
             assert_true(held_take(fx, c.worker, c.id, &c));
@@ -148,8 +148,8 @@ static void test_a_lost_claim_writes_nothing(void **state)
         test_sql_bool(fx, "SELECT progress IS NULL AND timeout_ms = 3600000 FROM tenon.task"));
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     held_text(&c, claim);
-    test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.progress('%s', '1')", claim);
-    test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.extend('%s', '1 h')", claim);
+    test_sql_fails(fx, "55000", "is no longer valid", "SELECT tenon.progress('%s', '1')", claim);
+    test_sql_fails(fx, "55000", "is no longer valid", "SELECT tenon.extend('%s', '1 h')", claim);
     test_sql_fails(fx, "22023", "claim|TENON_TASK_CLAIM", "SELECT tenon.progress('17', '1')");
     test_sql_fails(fx, "22023", "claim NULL", "SELECT tenon.extend(NULL, '1 h')");
 }

@@ -91,7 +91,7 @@ static void test_cancel_is_for_ones_own_tasks(void **state)
     two_roles(fx, conns);
     long long a = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
     long long b = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
-    MAY_NOT(conns[1], "may not cancel task|cancel_own_only", "cancel(%lld)", a);
+    MAY_NOT(conns[1], "permission denied for task|cancel_own_only", "cancel(%lld)", a);
     assert_state(fx, a, "ready");
     assert_true(sql_bool(conns[0], "SELECT tenon.cancel(%lld)", a));
     assert_false(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", a));
@@ -117,7 +117,8 @@ static void test_a_confined_producer_cancels_its_own_tasks(void **state)
     long long theirs = sql_int(conns[1], "SELECT tenon.enqueue('mail', '1', unique_key => 'k')");
     long long own = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
     sql_run(conns[0], "BEGIN; SAVEPOINT s");
-    MAY_NOT(conns[0], "may not cancel task|cancel_own_only|confined", "cancel(%lld)", theirs);
+    MAY_NOT(conns[0], "permission denied for task|cancel_own_only|confined", "cancel(%lld)",
+            theirs);
     sql_run(conns[0], "ROLLBACK TO s");
     assert_int_equal(test_sql_int(fx,
                                   "SELECT count(*) FROM (SELECT FROM tenon.task WHERE id = %lld"

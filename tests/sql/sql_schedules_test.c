@@ -108,9 +108,9 @@ static void test_what_is_refused(void **state)
     static const struct {
         const char *cron, *says;
     } table[] = {
-        {"0 25 * * *", "tenon: cron: hour: 25 is not 0 to 23  A cron expression is:"},
+        {"0 25 * * *", "tenon: cron: hour: 25 is not 0 to 23  A cron expression is minute"},
         {"60 * * * *", "minute: 60 is not 0 to 59"},
-        {"-1 * * * *", "minute: '-1' is no number"},
+        {"-1 * * * *", "minute: '-1' is not a number"},
         {"0 0 0 * *", "day of month: 0 is not 1 to 31"},
         {"0 0 L * *", "day of month: L is not 1 to 31"},
         {"0 0 * 13 *", "month: 13 is not 1 to 12 or jan to dec"},
@@ -120,10 +120,10 @@ static void test_what_is_refused(void **state)
         {"30-10 * * * *", "minute: 30-10 is a range that goes down"},
         {"*/0 * * * *", "minute: */0 has a step of 0"},
         {"5/15 * * * *", "minute: 5/15 has a step, which only * and ranges have"},
-        {"1,,2 * * * *", "minute: '' is no number"},
-        {"1-2-3 * * * *", "minute: '1-2-3' is no number"},
+        {"1,,2 * * * *", "minute: '' is not a number"},
+        {"1-2-3 * * * *", "minute: '1-2-3' is not a number"},
         {"99999999999 * * * *", "minute: 99999999999 is not 0 to 59"},
-        {"*5 * * * *", "minute: '*5' is no number"},
+        {"*5 * * * *", "minute: '*5' is not a number"},
         {"0 0 * *", "fields: '0 0 * *' has 4, not 5"},
         {"0 0 0 * * *", "has 6, not 5"},
         {"", "has 1, not 5"},

@@ -133,16 +133,18 @@ static void test_bad_arguments(void **state)
     static const struct {
         const char *arguments, *says;
     } bad[] = {
-        {"on_conflict => 'replace'", "unique_key NULL|together with on_conflict"},
-        {"debounce => '1 s'", "unique_key NULL"},
+        {"on_conflict => 'replace'",
+         "on_conflict, unique_for, debounce and debounce_max require unique_key"},
+        {"debounce => '1 s'", "require unique_key"},
         {"unique_key => 'k', on_conflict => 'drop'", "on_conflict 'drop'|keep, replace or merge"},
         {"unique_key => 'k', unique_for => '0'", "unique_for 00:00:00|1 millisecond to 365 days"},
         {"unique_key => 'k', unique_for => '366 days'", "unique_for 366 days"},
         {"unique_key => 'k', debounce => '31 days'", "debounce 31 days|1 millisecond to 30 days"},
-        {"unique_key => 'k', debounce => '1 s', delay => '1 s'", "debounce|without run_at"},
-        {"unique_key => 'k', debounce_max => '1 s'", "debounce_max 00:00:01|with debounce"},
+        {"unique_key => 'k', debounce => '1 s', delay => '1 s'",
+         "debounce is given together with run_at or delay"},
+        {"unique_key => 'k', debounce_max => '1 s'", "debounce_max requires debounce"},
         {"unique_key => 'k', debounce => '2 s', debounce_max => '1 s'", "debounce_max 00:00:01"},
-        {"start_before => '2001-01-01'", "start_before 2001|still to come"},
+        {"start_before => '2001-01-01'", "start_before 2001|in the future"},
         {"start_before => now() + interval '1 h', delay => '2 h'", "start_before|after run_at"},
         {"start_before => 'infinity'", "start_before infinity"},
         {"retry => 'never'", "retry 'never'|polynomial"},

@@ -40,10 +40,11 @@ static const struct situation situations[] = {
     {"blocked, by nothing known",
      "UPDATE tenon.task SET run_at = 'infinity', wanted_at = now(), delayed = false;"
      "DELETE FROM tenon.flow_wait",
-     NULL, "blocked", "nothing is known|a cleaner unblocks it within a second."},
+     NULL, "blocked",
+     "no parent, limit or signal is recorded|a cleaner unblocks it within a second."},
     {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
      "It waits for the limit t:1 (1 at once, 1 taken), behind 1 task.|tenon limit show "
-     "t:1; to let more go: "
+     "t:1; to release more: "
      "tenon limit set t --max-running 2."},
     {"waits for a limit with a number of its own",
      "SELECT tenon.set_limit('t:1', max_running => 1, max_starts => 9, per => '1.5 s', weight"
@@ -96,7 +97,7 @@ static const struct situation situations[] = {
      " WHERE id = %1$lld",
      NULL, "not_due", "It is due at |, after a crash: worker x died|tenon run-now %1$lld"},
     {"in a copy", "UPDATE tenon.home SET database = 1", NULL, "copied",
-     "No worker runs anything here: the schema tenon was copied to this database|tenon adopt"},
+     "No worker claims tasks here: the schema tenon was copied to this database|tenon adopt"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
      "The queue default is paused by |since |: mail is down|tenon resume default"},
     {"kind paused", "SELECT tenon.pause(kind => 'a')", NULL, "kind_paused",
@@ -104,15 +105,16 @@ static const struct situation situations[] = {
     {"everything paused", "SELECT tenon.pause(everything => true)", NULL, "everything_paused",
      "Everything is paused by |tenon resume --all"},
     {"no worker at all", "UPDATE tenon.worker SET ended_at = now(), state = 'left'", NULL,
-     "no_worker", "No living worker handles the kind a in the queue default|none lives|start one"},
+     "no_worker",
+     "No living worker handles the kind a in the queue default|no worker is alive|start one"},
     {"no worker for the kind", "UPDATE tenon.worker SET kinds = '{b}'", NULL, "no_worker",
-     "kind a in the queue default|those that live serve default/b|--handler 'a="},
+     "kind a in the queue default|the living workers serve default/b|--handler 'a="},
     {"no worker but one that is draining", "UPDATE tenon.worker SET state = 'draining'", NULL,
-     "no_worker", "those that live serve default/a,b,mail (and is draining)|start"},
+     "no_worker", "the living workers serve default/a,b,mail (draining)|start"},
     {"no worker for the queue", "UPDATE tenon.worker SET queues = '{mail}'", NULL, "no_worker",
-     "those that live serve mail/"},
+     "the living workers serve mail/"},
     {"backing off", "UPDATE tenon.worker SET backing_off = 'a,b: no such file'", NULL,
-     "handler_backs_off", "handler of the kind a does not start|no such file|mend the handler"},
+     "handler_backs_off", "handler of the kind a does not start|no such file|fix the handler"},
     {"starting",
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' importing shop: 5%%'",
@@ -126,30 +128,31 @@ static const struct situation situations[] = {
      " worker_id = (SELECT id FROM tenon.worker) WHERE id = %1$lld",
      NULL, "handler_starting", "It does not run yet: |been starting there for 12 s."},
     {"another handler starts", "UPDATE tenon.worker SET starting = 'b: 0 x'", NULL, "no_free_slot",
-     "It is ready since "},
+     "It has been ready since "},
     {"waiting", NULL, NULL, "no_free_slot",
-     "It is ready since |behind 0 tasks, 0 of them of a higher priority.|nothing, if it starts"},
+     "It has been ready since |behind 0 tasks, 0 of them with a higher priority.|nothing, if it "
+     "starts"},
     {"behind tasks that free slots do not help",
      "SELECT tenon.enqueue('x', priority => 9), tenon.enqueue('mail', priority => 9);"
      "SELECT tenon.pause(kind => 'mail');"
      "SELECT tenon.enqueue('b', priority => 9), tenon.enqueue('a')",
      NULL, "no_free_slot",
-     "behind 1 task, 1 of them of a higher|workers, or tenon set %1$lld --prio"},
+     "behind 1 task, 1 of them with a higher|workers, or tenon set %1$lld --prio"},
     {"all slots are taken",
      "UPDATE tenon.worker SET slots = 2; SELECT tenon.enqueue('b') FROM generate_series(1, 2);"
      "UPDATE tenon.task SET start_time = now(), claim_key = id,"
      " worker_id = (SELECT id FROM tenon.worker)"
      " WHERE id > %1$lld",
      NULL, "no_free_slot",
-     "behind 0 tasks, |priority; the workers that take it run 2 tasks in 2 slots. What "
-     "to do: more slots or workers."},
+     "behind 0 tasks, |priority; the workers that serve it run 2 tasks in 2 slots. What "
+     "to do: add slots or workers."},
     {"behind others",
      "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
      "UPDATE tenon.task SET priority = 0 WHERE id = %1$lld",
-     NULL, "no_free_slot", "behind 3 tasks, 3 of them of a higher priority|--priority 9"},
+     NULL, "no_free_slot", "behind 3 tasks, 3 of them with a higher priority|--priority 9"},
     {"waits for a signal", NULL, "wait_signal", "waits_for_signal",
      "It is blocked: it waits for the signal s, until |(in |tenon signal 's' sends it"},
-    {"running", NULL, "", "running", "It runs on host, pid 1, claimed |has until |tenon cancel"},
+    {"running", NULL, "", "running", "It runs on host, pid 1, claimed |must end by |tenon cancel"},
     {"running, and another run waits",
      "UPDATE tenon.task SET unique_key = 'k' WHERE id = %1$lld;"
      "SELECT tenon.enqueue('a', unique_key => 'k', on_conflict => 'replace')",
@@ -167,22 +170,21 @@ static const struct situation situations[] = {
     {"running on a worker that is gone, and nobody sees it",
      NO_CLEANER "UPDATE tenon.worker SET ended_at = now(), state = 'dead'", "", "running",
      "within a minute, but none leads; start one: tenon cleaner."},
-    {"dead: its handler", NULL, "dead", "ended",
-     "It is dead since |can never work: oops|tenon retry"},
+    {"dead: its handler", NULL, "dead", "ended", "Dead since |can never work: oops|tenon retry"},
     {"dead: failures", "UPDATE tenon.task SET failures = 24", "failed", "ended",
-     "it failed 25 times, which is all that it had: oops"},
+     "failed 25 times (max_attempts 25): oops"},
     {"dead: its only attempt", "UPDATE tenon.task SET max_attempts = 1", "failed", "ended",
-     "it failed once, which is all that it had: oops"},
+     "failed once (max_attempts 1): oops"},
     {"dead: crashes",
      "UPDATE tenon.task SET crashes = 2; INSERT INTO tenon.suspect SELECT id, 2,"
      " tenon.progress_mark(t), true, now(), claims FROM tenon.task t",
-     "crashed", "ended", "it crashed 3 times, the last time with nothing beside it in its worker"},
+     "crashed", "ended", "crashed 3 times, the last time without other tasks in its worker"},
     {"dead: timeout", "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')", "timed_out",
-     "ended", "it ran out of time"},
+     "ended", "it ran past its timeout"},
     {"done", NULL, "done", "ended", "It ended well at "},
     {"cancelled", "SELECT tenon.cancel(%1$lld)", NULL, "ended", "It was cancelled by "},
     {"expired, not noticed yet", "UPDATE tenon.task SET start_before = now()", NULL, "ended",
-     "It is expired: it had not started before |moves it to the history within a second."},
+     "It has expired: it did not start before |moves it to the history within a second."},
     {"expired", "UPDATE tenon.task SET start_before = now(); SELECT tenon.settle()", NULL, "ended",
      "It expired: it was not started before "},
     {"absent", "DELETE FROM tenon.task WHERE id = %1$lld", NULL, "absent",
@@ -340,15 +342,15 @@ static void test_through_a_parent(void **state)
                "It waits for a parent: 1 (x, ready). Of task 1: No living worker handles the",
                "What to do: start one: tenon worker --queues default --handler 'x=...'.");
     test_sql(fx, "UPDATE tenon.task SET kind = 'b' WHERE id = 1");
-    assert_why(fx, 2, "It waits for a parent: 1 (b, ready). What to do: tenon why 1 tells of that",
-               "tenon flow 1 of all.");
+    assert_why(fx, 2, "It waits for a parent: 1 (b, ready). What to do: tenon why 1 explains that",
+               "tenon flow 1 shows the whole flow.");
     assert_true(held_take(fx, worker, 1, &c));
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     test_sql(fx, "SELECT pg_advisory_unlock_all()");
     assert_why(fx, 2, "It waits for a parent: 1 (b, done). No cleaner leads, and without one",
                "What to do: start one: tenon cleaner; then ask again.");
     test_sql(fx, "SELECT tenon.settle()");
-    assert_why(fx, 2, "It is ready since ", "nothing, if it starts within a second");
+    assert_why(fx, 2, "It has been ready since ", "nothing, if it starts within a second");
 }
 
 int main(void)
