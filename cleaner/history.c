@@ -12,7 +12,7 @@ static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
     struct rows *rows = NULL;
     const char *const params[] = {CLEANER_BATCH_ROWS};
     if (!db_exec(c->hot, &sql_history_purge, params, 1, &rows, f)) {
-        return fault_add(f, "could not delete what was kept long enough");
+        return fault_add(f, "could not delete old history");
     }
     int64_t again_from = c->once ? 1 : strtoll(CLEANER_BATCH_ROWS, NULL, 10);
     if (rows_int(rows, 0, 0) >= again_from) {
@@ -32,5 +32,5 @@ bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     (void)turn;
     return db_exec(c->hot, &sql_minutes, NULL, 0, NULL, f) ||
-           fault_add(f, "could not add up what workers counted");
+           fault_add(f, "could not add up the workers' counts");
 }

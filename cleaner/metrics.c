@@ -113,7 +113,7 @@ static void write_standing(const struct standing *s, struct buf *b)
     metric_gauge(b, "tenon_cleaner_leads", "Is this cleaner the leader?", s->leads);
     if (s->up) {
         metric_gauge(b, "tenon_leader_present",
-                     "Was there a leader in the last 10 seconds, as this cleaner sees it?", s->led);
+                     "Did this cleaner see a leader in the last 10 seconds?", s->led);
     }
     metric_head(b, "tenon_chore_failing", "gauge",
                 "Does this chore keep failing? PostgreSQL's message is in the log and in "
@@ -126,19 +126,18 @@ static void write_standing(const struct standing *s, struct buf *b)
     metric_counter(b, "tenon_recoveries_total",
                    "Tasks that were recovered: from dead workers, or past their deadline.",
                    n->recovered);
-    metric_counter(b, "tenon_recoveries_dead_total", "Those of them that are dead with it.",
-                   n->dead);
+    metric_counter(b, "tenon_recoveries_dead_total", "Recovered tasks that are dead now.", n->dead);
     metric_counter(b, "tenon_workers_dead_total", "Workers that were declared dead.", n->workers);
     metric_counter(b, "tenon_schedule_ticks_total", "Ticks of schedules that made a task.",
                    n->ticks);
     metric_head(
         b, "tenon_wakeups_total", "counter",
-        "Tasks for which this cleaner woke workers, by why: new ones that nobody announced, "
+        "Tasks for which this cleaner woke workers, by reason: new ones that were not announced, "
         "those that became due, and with --once all that were ready.");
     metric_int(b, "tenon_wakeups_total", LABELS({"reason", "fresh"}), n->fresh);
     metric_int(b, "tenon_wakeups_total", LABELS({"reason", "due"}), n->due);
     metric_int(b, "tenon_wakeups_total", LABELS({"reason", "ready"}), n->ready);
-    metric_counter(b, "tenon_notifies_total", "NOTIFYs instead of wake-ups.", n->notices);
+    metric_counter(b, "tenon_notifies_total", "NOTIFYs sent instead of wake-ups.", n->notices);
     if (s->broker) {
         write_broker(s, b);
     }

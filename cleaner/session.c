@@ -19,8 +19,8 @@ static bool session_fits(const struct rows *rows, struct fault *f)
     enum { ROLE = 4, COUNTS };
     return rows_bool(rows, 0, COUNTS) ||
            fault_set(f, FAULT_CONFIG,
-                     "the role %s may not run a cleaner: it needs the rights itself, not those of "
-                     "a role it becomes",
+                     "the role %s may not run a cleaner: grant it the rights itself with tenon "
+                     "setup --grant-cleaner, not a role that it can become",
                      rows_text(rows, 0, ROLE));
 }
 

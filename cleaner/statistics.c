@@ -112,7 +112,7 @@ static void put_pauses(struct buf *b, const struct rows *r)
 static void put_fleet(struct buf *b, const struct rows *r)
 {
     metric_counter(b, "tenon_tasks_enqueued_total",
-                   "Tasks that were inserted, as PostgreSQL counts them: with those that were "
+                   "Tasks that were inserted, counted by PostgreSQL, including those that were "
                    "rolled back.",
                    rows_int(r, 0, F_ENQUEUED));
     metric_head(b, "tenon_workers", "gauge", "Workers that are registered, by state.");
@@ -150,9 +150,9 @@ static void put_limits(struct buf *b, const struct rows *r)
     put_limit(b, r, L_WAITING, "tenon_limit_waiting",
               "Tasks that wait in line at a limit, counted to 1,000.");
     put_limit(b, r, L_HELD, "tenon_limit_held",
-              "Tasks that a limit has let go and that are ready or run, counted to 1,000.");
+              "Tasks that a limit has released and that are ready or run, counted to 1,000.");
     put_limit(b, r, L_MAX, "tenon_limit_max_running",
-              "So many tasks of one key are ready or run at once, at most.");
+              "Maximum tasks of one key that are ready or run at once.");
     put_limit(b, r, L_PAUSED, "tenon_limit_paused", "Is the limit paused?");
 }
 
@@ -241,7 +241,8 @@ void statistics_write(struct statistics *s, struct buf *b)
     if (s->gathered_ms == 0 || now_ms() - s->gathered_ms >= STATISTICS_EVERY_MS) {
         gather(s);
     }
-    metric_gauge(b, "tenon_statistics_up", "Could what the database has be gathered?", !s->failed);
+    metric_gauge(b, "tenon_statistics_up", "Could the statistics of the database be gathered?",
+                 !s->failed);
     buf_put(b, buf_text(&s->text), s->text.len);
     b->failed = b->failed || s->text.failed;
     (void)pthread_mutex_unlock(&s->mutex);

@@ -26,8 +26,8 @@ static bool payload_of(const char *arg, struct buf *b, const char **ret, struct 
         return false;
     }
     *ret = buf_text(b);
-    return b->len > 0 ||
-           fault_set(f, FAULT_REFUSED, "the payload on stdin is empty; {} is an empty one");
+    return b->len > 0 || fault_set(f, FAULT_REFUSED,
+                                   "the payload on stdin is empty; for an empty object write {}");
 }
 
 /* false: MEMORY */

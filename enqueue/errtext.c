@@ -58,7 +58,7 @@ const char *tenon_strerror(int code)
 {
     static const char *const texts[] = {
         [TENON_OK] = "success",
-        [TENON_MISUSE] = "the call was wrong",
+        [TENON_MISUSE] = "the call was not allowed",
         [TENON_MEMORY] = "out of memory",
         [TENON_REFUSED] = "an argument is not allowed",
         [TENON_RETRY] = "try the transaction again",
@@ -69,7 +69,7 @@ const char *tenon_strerror(int code)
         [TENON_DENIED] = "the role may not enqueue",
         [TENON_FAILED] = "PostgreSQL reported an error",
         [TENON_UNPUBLISHED] = "some wake-ups did not reach RabbitMQ",
-        [TENON_NOT_YET] = "none of them has ended yet",
+        [TENON_NOT_YET] = "none of the tasks has ended yet",
     };
     size_t n = sizeof texts / sizeof *texts;
     return code >= 0 && (size_t)code < n ? texts[code] : "unknown code";

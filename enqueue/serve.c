@@ -148,7 +148,7 @@ static void answer(tenon_context *c, int outcome)
     if (outcome == TENON_RUN_DONE) {
         pool_done(p, c->task.id, text_or_none(&c->result), c->result.len,
                   c->result.len > 0 || c->result.failed
-                      ? "tenon: the result was not kept: it is no JSON, or longer than 2 MiB"
+                      ? "tenon: the result was not kept: it is not JSON, or longer than 2 MiB"
                       : NULL);
     } else {
         pool_answer(p, c->task.id,

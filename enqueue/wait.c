@@ -133,11 +133,10 @@ static int refuse_pooler(PGconn *conn)
     bool told = PQresultStatus(result) == PGRES_TUPLES_OK;
     bool direct = told && strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(conn);
     int code = direct ? TENON_OK
-               : told
-                   ? errtext_set(TENON_MISUSE,
-                                 "waiting for tasks needs a direct connection, and this one leads"
-                                 " through a pooler, behind which no end is heard of")
-                   : errtext_take(conn, result);
+               : told ? errtext_set(TENON_MISUSE,
+                                    "waiting for tasks needs a direct connection; this one leads"
+                                    " through a pooler, which delivers no notifications")
+                      : errtext_take(conn, result);
     PQclear(result);
     return code;
 }
@@ -150,7 +149,9 @@ static int begin(const struct wait *w)
         return code;
     }
     if (in_transaction) {
-        return errtext_set(TENON_MISUSE, "in a transaction nothing is heard of others' ends");
+        return errtext_set(
+            TENON_MISUSE,
+            "cannot wait in a transaction: it receives no notifications before its end");
     }
     code = refuse_pooler(w->conn);
     if (code != TENON_OK) {

@@ -1,4 +1,4 @@
--- A function of one jsonb argument by its name, as a statement may name it; one that returns void has no result.
+-- A function of one jsonb argument by its name, in the form that a statement uses; one that returns void has no result.
 --   $1 text   the name, with or without its schema
 SELECT format('%I.%I', n.nspname, p.proname) AS name, p.prorettype = 'void'::regtype AS is_void
   FROM pg_catalog.pg_proc p

@@ -17,12 +17,13 @@ void http_settings_help(void)
         "usage: tenon-http --url URL [OPTION]...\n\n"
         "A pool handler: POSTs the payload of each task to the URL. Start it from a worker:\n"
         "  tenon worker --handler 'KIND=pool:exec tenon-http --url https://api.example/hook'\n"
-        "  --url URL           http:// or https://; {kind} in it stands for the task's kind\n"
+        "  --url URL           http:// or https://; {kind} in it is replaced by the task's kind\n"
         "  --secret-file FILE  sign what is sent; a secret of at least %d bytes on each line,\n"
         "                      at most %d: all of them sign\n"
         "  --headers FILE      headers to send, one on each line: Authorization: Bearer ...\n"
-        "  --in-flight N       at most so many requests at once, 1 to %d (default %d)\n"
-        "  --retry-4xx         a status of 3xx or 4xx is failed, and tried again; else it is dead\n"
+        "  --in-flight N       maximum requests at once, 1 to %d (default %d)\n"
+        "  --retry-4xx         retry a task after a status of 3xx or 4xx; by default\n"
+        "                      it is dead\n"
         "  --allow-private     loopback, private and link-local addresses are not refused\n"
         "  --ca-file FILE      authorities for the server's certificate, instead of the system's\n"
         "docs/json-api.md says what the receiver gets and what its answers mean.\n",
@@ -77,7 +78,8 @@ static bool read_flag(struct http_settings *s, int flag, char **argv, struct fau
     case 'h':
         return s->help = true;
     default:
-        return fault_set(f, FAULT_CONFIG, "%s is no option, or lacks its value; see --help",
+        return fault_set(f, FAULT_CONFIG,
+                         "%s is not an option, or its value is missing; see --help",
                          argv[optind - 1]);
     }
 }
@@ -109,7 +111,7 @@ static bool check_url(const struct http_settings *s, struct fault *f)
     curl_free(scheme);
     curl_url_cleanup(parsed);
     buf_clear(&url);
-    return ok || fault_set(f, FAULT_CONFIG, "--url is no URL that begins with http:// or https://");
+    return ok || fault_set(f, FAULT_CONFIG, "--url must begin with http:// or https://");
 }
 
 bool http_settings_read(struct http_settings *s, int argc, char **argv, struct fault *f)
@@ -126,7 +128,7 @@ bool http_settings_read(struct http_settings *s, int argc, char **argv, struct f
         return true;
     }
     if (optind < argc) {
-        return fault_set(f, FAULT_CONFIG, "%.60s is no option; see --help", argv[optind]);
+        return fault_set(f, FAULT_CONFIG, "%.60s is not an option; see --help", argv[optind]);
     }
     return s->url ? check_url(s, f) : fault_set(f, FAULT_CONFIG, "--url is missing; see --help");
 }

@@ -137,7 +137,7 @@ bool pool_take(struct pool *p, struct pool_message *ret, struct fault *f)
         return fault_memory(f);
     }
     bool ok = read_line(line, ret) ||
-              fault_set(f, FAULT_REFUSED, "that is no line of a worker's: %.60s", from);
+              fault_set(f, FAULT_REFUSED, "not a line of a worker: %.60s", from);
     if (!ok || ret->type != POOL_TASK) {
         free(line);
         ret->task = (struct pool_task){.line = NULL};

@@ -218,7 +218,7 @@ static bool take_task(struct sql *q, struct pool_task *task, struct fault *f)
     return true;
 }
 
-/* Its claim is not valid any more, so it cannot commit; the server need not go on with it. */
+/* Its claim is no longer valid, so it cannot commit; the server need not go on with it. */
 static void stop_task(struct sql *q, int64_t id)
 {
     struct sql_work *w;

@@ -31,7 +31,7 @@ static bool fault_of(PGconn *conn, const PGresult *result, struct fault *f)
 }
 
 /* The function's effects and the tasks' ends are one statement: they commit together, and it fails
- * when a claim is not valid any more. The name comes from the server, quoted. Why it is spliced: a
+ * when a claim is no longer valid. The name comes from the server, quoted. Why it is spliced: a
  * name can be no parameter. (unnest() of several is always that of pg_catalog.) */
 static void put_statement(struct buf *b, const char *name, bool is_void)
 {
@@ -156,7 +156,7 @@ static void take_results(struct sql_session *s)
 }
 
 /* Whether it has committed is unknown, and need not be known: if it has, its tasks have ended, and
- * their answers, whose claims are not valid any more, change nothing. */
+ * their answers, whose claims are no longer valid, change nothing. */
 static void lose(struct sql_session *s, const char *why)
 {
     struct sql_error lost = {.sqlstate = SQLSTATE_LOST, .message = why};

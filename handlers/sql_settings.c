@@ -15,13 +15,12 @@ void sql_settings_help(void)
         "app.charge'\n"
         "  --function NAME       of one jsonb argument, with its schema; for all kinds, or\n"
         "  --function KIND=NAME  for this one; may be given %d times\n"
-        "  --connections N       so many tasks at once, each on a connection, 1 to %d (default "
+        "  --connections N       tasks at once, each on its own connection, 1 to %d (default "
         "%d)\n"
-        "  --commit-size N       tasks that wait commit together, while that takes a few\n"
-        "                        milliseconds, and at most so many, 1 to %d (default %d;\n"
-        "                        1: each by itself)\n"
+        "  --commit-size N       maximum tasks in one transaction, 1 to %d (default %d); fewer\n"
+        "                        if they would take more than a few milliseconds\n"
         "The database is that of DATABASE_URL, or of libpq's variables PGHOST, PGDATABASE ...\n"
-        "docs/handlers.md, \"A SQL function\", says what errors mean.\n",
+        "See also docs/handlers.md, section \"A SQL function\": what errors mean.\n",
         FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS, BATCH_MAX, BATCH);
 }
 
@@ -78,12 +77,13 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
         } else if (flag == 'h') {
             return s->help = true;
         } else {
-            ok = fault_set(f, FAULT_CONFIG, "%.60s is no option, or lacks its value; see --help",
+            ok = fault_set(f, FAULT_CONFIG,
+                           "%.60s is not an option, or its value is missing; see --help",
                            argv[optind - 1]);
         }
     }
     if (ok && optind < argc) {
-        ok = fault_set(f, FAULT_CONFIG, "%.60s is no option; see --help", argv[optind]);
+        ok = fault_set(f, FAULT_CONFIG, "%.60s is not an option; see --help", argv[optind]);
     }
     if (ok && s->n_functions == 0) {
         ok = fault_set(f, FAULT_CONFIG, "--function is missing; see --help");

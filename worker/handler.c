@@ -157,7 +157,7 @@ static bool check_first_line(const char *directory, const char *path, struct fau
     return !is_wrong ||
            fault_set(f, FAULT_CONFIG,
                      "the first line of %s ends in a carriage return, so that its interpreter "
-                     "cannot be found: save it with the line ends of Unix",
+                     "cannot be found: save it with Unix line endings",
                      path);
 }
 
@@ -186,8 +186,8 @@ static bool check_program(const char *directory, const char *program, struct fau
                         : *program == '/' ? NULL
                         : directory       ? directory
                                           : getcwd(here, sizeof here);
-    return fault_set(f, FAULT_CONFIG, "%s%s%s is not there, or is no program that may be executed",
-                     program, place ? " in " : "", place ? place : "");
+    return fault_set(f, FAULT_CONFIG, "there is no executable %s%s%s", program, place ? " in " : "",
+                     place ? place : "");
 }
 
 /* Of a shell's command only the first word can be checked, if it is a plain path. */
@@ -311,8 +311,9 @@ static bool load_start_limit(cfg_t *section, struct handler *h, struct fault *f)
 {
     const char *limit = cfg_getstr(section, "start_limit");
     if (limit && !h->pool) {
-        return fault_set(f, FAULT_CONFIG,
-                         "start_limit is for mode \"pool\": in mode \"exec\" no child says hello");
+        return fault_set(
+            f, FAULT_CONFIG,
+            "start_limit requires mode \"pool\": in mode \"exec\" no process says hello");
     }
     return !limit ||
            (duration_parse(limit, &h->start_limit_ms) && h->start_limit_ms >= START_LIMIT_MIN_MS &&
@@ -329,15 +330,15 @@ static bool load_chunks(cfg_t *section, struct handler *h, struct fault *f)
     if (h->chunk_size > 0 && !h->pool) {
         return fault_set(
             f, FAULT_CONFIG,
-            "chunk_size is for mode \"pool\": in mode \"exec\" a process has one task");
+            "chunk_size requires mode \"pool\": in mode \"exec\" a process has one task");
     }
     if (h->chunk_size > 0 && h->in_flight > 0) {
         return fault_set(f, FAULT_CONFIG,
-                         "chunk_size and in_flight do not go together: a child has chunk_size "
-                         "tasks");
+                         "chunk_size and in_flight cannot be used together: a process has "
+                         "chunk_size tasks");
     }
     if (h->chunk_size == 0 && wait) {
-        return fault_set(f, FAULT_CONFIG, "chunk_wait is for a handler with chunk_size");
+        return fault_set(f, FAULT_CONFIG, "chunk_wait requires chunk_size");
     }
     return !wait ||
            (duration_parse(wait, &h->chunk_wait_ms) && h->chunk_wait_ms >= 0 &&
@@ -402,7 +403,7 @@ static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *
         return fault_set(f, FAULT_CONFIG, "%s:%d: a section, string or comment is not closed", path,
                          lines);
     }
-    return ok || fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
+    return ok || fault_set(f, FAULT_CONFIG, "could not read the handlers file: %s", file_error);
 }
 
 static bool load_text(struct handlers *all, const char *path, struct buf *text, struct fault *f)

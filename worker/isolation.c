@@ -37,7 +37,8 @@ bool isolation_set_user(struct isolation *i, const char *user, struct fault *f)
                          errno ? strerror(errno) : "");
     }
     if (geteuid() != 0 && geteuid() != entry->pw_uid) {
-        return fault_set(f, FAULT_CONFIG, "to run it as user %s the worker must run as root", user);
+        return fault_set(f, FAULT_CONFIG, "to run handlers as user %s the worker must run as root",
+                         user);
     }
     i->has_user = geteuid() == 0;
     i->uid = entry->pw_uid;

@@ -189,8 +189,8 @@ static bool not_hello(const char *line, struct fault *f)
     char said[64];
     text_shorten(said, sizeof said, *line ? line : "an empty line");
     return fault_set(f, FAULT_REFUSED,
-                     "something was printed to stdout before the hello: %s (stdout is for the "
-                     "protocol only: print to stderr; for npm: npm start --silent)",
+                     "expected a hello on stdout, got: %s (stdout is for the protocol "
+                     "only: print to stderr; for npm: npm start --silent)",
                      said);
 }
 
@@ -227,7 +227,7 @@ bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct 
         return true;
     }
     if (!scanned_is(&m[HELLO].value, "tenon")) {
-        return fault_set(f, FAULT_REFUSED, "the first line is not {\"hello\":\"tenon\"}");
+        return not_hello(line, f);
     }
     int room = 1;
     if (m[IN_FLIGHT].times > 0 && !read_room(&m[IN_FLIGHT].value, &room, f)) {

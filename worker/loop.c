@@ -64,7 +64,7 @@ void loop_consumer_event(void *owner, const struct consumer_event *e)
 {
     if (e->hostile > 0) {
         log_event(LOG_WARNING, LOG_EVENT("wakeups_rejected"), LOG_NUM("count", e->hostile),
-                  LOG_TEXT("hint", "somebody publishes what is no task id"));
+                  LOG_TEXT("hint", "a message of RabbitMQ is not the id of a task"));
     }
     if (e->type == CONSUMER_WAKEUPS) {
         mailbox_push(owner, &(struct event){.type = EVENT_WAKEUPS,

@@ -83,17 +83,17 @@ static bool is_live(void *owner, struct buf *sentence)
 static const char *hindrance(struct worker_metrics *m)
 {
     return number_of(m, MOVED_MS) == 0 ? "it starts, and is not registered in the database yet"
-           : number_of(m, DRAINING)    ? "it drains: it claims nothing more, and ends"
+           : number_of(m, DRAINING)    ? "it drains: it claims no more tasks, and ends"
            : !number_of(m, PRESENT)    ? "its presence is not held: PostgreSQL is away"
            : number_of(m, FAILING)     ? "rounds with PostgreSQL fail: see its log"
-           : !number_of(m, CLAIMS)     ? "it asks PostgreSQL which claims are its own first"
+           : !number_of(m, CLAIMS)     ? "it first asks PostgreSQL which claims are its own"
                                        : NULL;
 }
 
 static bool is_ready(void *owner, struct buf *sentence)
 {
     static const char *const ways[] = {[BROKER_NONE] = "it polls, without RabbitMQ",
-                                       [BROKER_AWAY] = "it polls, as RabbitMQ is away",
+                                       [BROKER_AWAY] = "it polls, because RabbitMQ is away",
                                        [BROKER_UP] = "it consumes from RabbitMQ"};
     const char *why = hindrance(owner);
     struct buf ignored;
@@ -116,13 +116,13 @@ static void write_gauges(struct worker_metrics *m, struct buf *b)
                number_of(m, SLOTS) - number_of(m, BUSY));
     metric_head(b, "tenon_worker_tasks", "gauge",
                 "Tasks that the worker has claimed: running, "
-                "waiting for a slot, or ended and not yet told "
-                "to the database.");
+                "waiting for a slot, or ended but not yet recorded "
+                "in the database.");
     metric_int(b, "tenon_worker_tasks", LABELS({"state", "running"}), running);
     metric_int(b, "tenon_worker_tasks", LABELS({"state", "waiting"}), waiting);
     metric_int(b, "tenon_worker_tasks", LABELS({"state", "ended"}), ended > 0 ? ended : 0);
     metric_gauge(b, "tenon_worker_handlers_backing_off",
-                 "Handlers that do not start, and whose kinds are not claimed for a while.",
+                 "Handlers that do not start; their kinds are not claimed for a time.",
                  number_of(m, BACKING_OFF));
     metric_gauge(b, "tenon_worker_presence_held", "Does the worker hold its presence?",
                  number_of(m, PRESENT));
@@ -140,12 +140,12 @@ static void write_metrics(void *owner, struct buf *b)
     probes_write(b, "worker");
     write_gauges(m, b);
     series_write_counters(m->series, b, "tenon_attempts_total",
-                          "Runs of tasks that ended, by how they did; each counts once.", "outcome",
+                          "Runs of tasks that ended, by outcome; each counts once.", "outcome",
                           tally_words, TALLIES);
     series_write_times(m->series, b, TALLY_WAITS, "tenon_task_wait_seconds",
-                       "How long tasks were ready before they were started, retries too.");
+                       "How long tasks were ready before they were started, including retries.");
     series_write_times(m->series, b, TALLY_RUNS, "tenon_task_runtime_seconds",
-                       "How long tasks ran, of those runs that ended neither released nor lost.");
+                       "How long tasks ran, without released and lost runs.");
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

@@ -141,13 +141,13 @@ static bool check_lock(struct presence *p, const struct rows *rows, struct fault
     enum { KEY, HELD, ROLE, COUNTS };
     if (!rows_bool(rows, 0, COUNTS)) {
         return fault_set(f, FAULT_CONFIG,
-                         "the role %s may not register a worker: it needs the rights of tenon "
-                         "setup --grant-worker itself, not those of a role it becomes",
+                         "the role %s may not register a worker: grant it the rights itself with "
+                         "tenon setup --grant-worker, not a role that it can become",
                          rows_text(rows, 0, ROLE));
     }
     (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, KEY));
     return rows_bool(rows, 0, HELD) ||
-           fault_set(f, FAULT_RETRY, "somebody else holds the lock %s", p->lock_key);
+           fault_set(f, FAULT_RETRY, "another session holds the lock %s", p->lock_key);
 }
 
 /* Each session locks a new random key, which is written to the worker's row afterwards: nobody can
@@ -293,8 +293,8 @@ static void watch(struct presence *p, int64_t since_ms)
     p->silent_ms += waited_ms < PRESENCE_WATCH_MS ? waited_ms : PRESENCE_WATCH_MS;
     if (p->silent_ms >= PRESENCE_STUCK_MS) {
         log_event(LOG_ERROR, LOG_EVENT("worker_stuck"), LOG_NUM("silent_ms", p->silent_ms),
-                  LOG_TEXT("error", "the main loop does not move; the process ends, so that others "
-                                    "take over"));
+                  LOG_TEXT("error",
+                           "the main loop hangs; the process ends, so that others take over"));
         _exit(EXIT_FAILURE);
     }
 }

@@ -28,7 +28,7 @@ static bool one_line(struct buf *payload, struct fault *f)
 {
     struct scanned value;
     if (!scan_value(buf_text(payload), payload->len, &value) || value.loose) {
-        return fault_set(f, FAULT_CONFIG, "the payload is no JSON: %.60s", buf_text(payload));
+        return fault_set(f, FAULT_CONFIG, "the payload is not JSON: %.60s", buf_text(payload));
     }
     if (value.why) {
         return fault_set(f, FAULT_CONFIG, "PostgreSQL cannot store the payload: %s", value.why);
@@ -126,8 +126,7 @@ static bool prepare(struct run_one *r, const struct options *o, const struct han
     const char *kind = option_text(o, OPTION_RUN_ONE);
     struct buf payload;
     if (options_args(o) != 1) {
-        return fault_set(f, FAULT_CONFIG,
-                         "--run-one KIND needs the file of a payload, - for stdin");
+        return fault_set(f, FAULT_CONFIG, "--run-one KIND needs a payload file, or - for stdin");
     }
     r->handler = handlers_find(handlers, kind);
     if (r->handler < 0) {

@@ -35,7 +35,7 @@ struct dev {
     int stops;                /* how often it was asked to end */
     bool started[N_SERVERS];  /* by us, so we end them */
     struct watched now, seen; /* the files that the worker runs, and what they were a moment ago */
-    bool renews;              /* the worker drains, to start anew */
+    bool renews;              /* the worker drains, to restart */
 };
 
 /* --- one turn ------------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static void check_files(struct dev *d)
     d->renews = true;
     part_say(&d->self, "%s: the worker %s",
              d->seen.newest_ns > d->now.newest_ns ? d->seen.newest : "files have changed",
-             d->parts[WORKER].pid > 0 ? "finishes what runs, and starts anew" : "starts anew");
+             d->parts[WORKER].pid > 0 ? "finishes its tasks and restarts" : "restarts");
     part_signal(&d->parts[WORKER], SIGTERM);
 }
 
@@ -253,7 +253,8 @@ static bool watch(struct dev *d, struct fault *f)
     while (ok && d->stops == 0) {
         bool runs = d->parts[WORKER].pid > 0;
         if (ran && !runs && !d->renews) {
-            part_say(&d->self, "the worker ended with exit code %d: it starts when a file changes",
+            part_say(&d->self,
+                     "the worker ended with exit code %d; it restarts when a file changes",
                      d->parts[WORKER].status);
         }
         ran = runs;

@@ -51,8 +51,7 @@ static bool see_sessions(struct doctor *d, struct db *db, struct fault *f)
         buf_init(&b, PRINT_BYTES_MAX);
         buf_put_text(&b, "GRANT pg_read_all_stats TO ");
         put_safe(&b, rows_text(rows, 0, 1));
-        doctor_cannot_see(d,
-                          "old transactions, standbys without a slot, a cleaner that stands still",
+        doctor_cannot_see(d, "old transactions, standbys without a slot, a cleaner that hangs",
                           buf_text(&b));
         buf_clear(&b);
     }
@@ -90,10 +89,10 @@ static bool compare_versions(struct doctor *d, struct db *db, struct fault *f)
     if (!schema_read(db, &schema, f)) {
         return false;
     }
-    (void)snprintf(text, sizeof text, "the schema has version %d and this program knows %d", schema,
-                   ours);
+    (void)snprintf(text, sizeof text, "the schema has version %d, but this program knows only %d",
+                   schema, ours);
     return schema <= ours || doctor_find(d, "warning", "versions", text,
-                                         "install the program that set it up, on every host", f);
+                                         "install the tenon that set it up on every host", f);
 }
 
 /* Times of tasks are the server's; deadlines in handlers and logs are this machine's. */
@@ -111,7 +110,7 @@ static bool compare_clocks(struct doctor *d, struct db *db, struct fault *f)
     (void)snprintf(text, sizeof text, "the clocks of this machine and the server differ by %lld ms",
                    (long long)off);
     return off <= CLOCK_MS_MAX ||
-           doctor_find(d, "warning", "clock", text, "let both ask a time server (NTP)", f);
+           doctor_find(d, "warning", "clock", text, "synchronize both with a time server (NTP)", f);
 }
 
 /* Workers and cleaners need a session that stays theirs; with one, their plans are seen. */
@@ -124,7 +123,7 @@ static bool try_session(struct doctor *d, struct fault *f)
     db_close(db);
     return ok ? doctor_plans(d, f)
               : doctor_find(d, "error", "pooler", why.text,
-                            "give workers and cleaners a URL of the server itself", f);
+                            "give workers and cleaners a URL that leads to the server directly", f);
 }
 
 static bool ask_insecure(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
@@ -132,7 +131,7 @@ static bool ask_insecure(struct doctor *d, struct db *db, const char *amqp_url, 
     char text[INSECURE_BYTES];
     const char *insecure = insecure_text(db_insecure(db), amqp_url, NULL, text);
     return !insecure || doctor_find(d, "warning", "encryption", insecure,
-                                    "sslmode=verify-full in the URL, amqps://", f);
+                                    "use sslmode=verify-full in the database URL, and amqps://", f);
 }
 
 static void print_findings(const json_t *findings, bool partly)
@@ -151,7 +150,7 @@ static void print_findings(const json_t *findings, bool partly)
         buf_clear(&b);
     }
     if (json_array_size(findings) == 0) {
-        (void)puts(partly ? "nothing is wrong in what this role can see" : "nothing is wrong");
+        (void)puts(partly ? "no problems found in what this role can see" : "no problems found");
     }
 }
 
@@ -178,8 +177,9 @@ bool doctor_run(const struct options *o, struct fault *f)
     } else if (ok) {
         print_findings(d.findings, d.partly);
     }
-    bool well = ok && json_array_size(d.findings) == 0;
+    size_t n = ok ? json_array_size(d.findings) : 0;
     json_decref(d.findings);
     db_close(db);
-    return ok && (well || fault_set(f, FAULT_ABSENT, "something is wrong"));
+    return ok && (n == 0 ||
+                  fault_set(f, FAULT_ABSENT, "%zu %s found", n, n == 1 ? "problem" : "problems"));
 }

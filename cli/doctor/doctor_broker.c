@@ -30,12 +30,12 @@ static bool tell_missing(struct doctor *d, const struct amqp_state *seen, struct
     if (!seen->missing[0]) {
         return true;
     }
-    (void)snprintf(text, sizeof text, "%s is missing in RabbitMQ: wake-ups go nowhere",
+    (void)snprintf(text, sizeof text, "%s is missing in RabbitMQ: wake-ups are lost",
                    seen->missing);
     return doctor_find(d, "error", "topology", text,
-                       seen->exchange ? "tenon setup declares the exchange, and so does a cleaner "
-                                        "when it connects"
-                                      : "its workers declare it when they connect: see their "
+                       seen->exchange ? "run tenon setup, or restart a cleaner: both declare the "
+                                        "exchange"
+                                      : "its workers declare it when they connect: check their "
                                         "--amqp-url and log, or restart them",
                        f);
 }

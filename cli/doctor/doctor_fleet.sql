@@ -1,4 +1,4 @@
--- What is wrong with workers, cleaners and tasks: level, subject, finding, what to do.
+-- Problems of workers, cleaners and tasks: level, subject, finding, what to do.
 --   $1 bigint  how long a cleaner may be silent and a task overdue, in seconds    $2 bigint  how many rows to count now, in all
 --   $3 bigint  how many queues, and kinds of dead tasks
 WITH leader AS MATERIALIZED (
@@ -15,11 +15,11 @@ WITH leader AS MATERIALIZED (
       FROM (SELECT kind, dead_at, last_error FROM tenon.dead ORDER BY dead_at DESC LIMIT 10000) r ORDER BY r.kind, r.dead_at DESC
 )
 SELECT * FROM (
-    SELECT 'error', 'cleaner', 'no cleaner leads: nobody publishes again what was overlooked, nobody recovers the tasks of a dead worker',
-           'run tenon cleaner, one or more of them'
+    SELECT 'error', 'cleaner', 'no cleaner leads: lost wake-ups are not replaced, and the tasks of dead workers are not recovered',
+           'run tenon cleaner, one or more'
      WHERE NOT EXISTS (SELECT FROM leader)
     UNION ALL
-    SELECT 'error', 'cleaner', format('the leading cleaner (session %s) has asked nothing for %s', l.pid, date_trunc('second', clock_timestamp() - a.state_change)),
+    SELECT 'error', 'cleaner', format('the leading cleaner (session %s) has sent no query for %s', l.pid, date_trunc('second', clock_timestamp() - a.state_change)),
            'restart it; another one leads within seconds'
       FROM leader l JOIN pg_stat_activity a ON a.pid = l.pid
      WHERE a.state_change < clock_timestamp() - make_interval(secs => $1::bigint)
@@ -27,37 +27,37 @@ SELECT * FROM (
     SELECT 'error', 'workers', 'no worker is alive', 'run tenon worker'
      WHERE NOT EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL)
     UNION ALL
-    SELECT 'warning', 'workers', format('the worker on %s, pid %s, holds its lock no more: it is dead, or cannot reach the server', w.host, w.pid),
-           'look at its log; a cleaner gives its tasks to others'
+    SELECT 'warning', 'workers', format('the worker on %s, pid %s, no longer holds its lock: it is dead, or cannot reach the server', w.host, w.pid),
+           'see its log; a cleaner requeues its tasks'
       FROM tenon.worker w
      WHERE w.ended_at IS NULL AND NOT EXISTS (SELECT FROM tenon.lock k WHERE k.key = w.lock_key AND k.counts)
     UNION ALL
     SELECT CASE f.what WHEN 'chore' THEN 'error' WHEN 'rounds' THEN 'error' ELSE 'warning' END, CASE f.what WHEN 'chore' THEN 'cleaner' WHEN 'rounds' THEN 'workers' ELSE f.what END, f.sentence,
-           CASE f.what WHEN 'handler' THEN 'run it by hand as the worker''s user, and look at its log'
+           CASE f.what WHEN 'handler' THEN 'run it by hand as the worker''s user, and see its log'
                        WHEN 'set_aside' THEN 'nothing: the other rows are processed meanwhile, and this one is tried again at that time'
                        WHEN 'broker' THEN 'tasks run meanwhile, and start later; start RabbitMQ, or correct --amqp-url'
-                       ELSE 'fix what PostgreSQL complains about; it is tried again automatically' END
+                       ELSE 'fix the error that PostgreSQL reports; it is retried automatically' END
       FROM tenon.failing f
     UNION ALL
-    SELECT 'warning', 'paused', tenon.pause_sentence(p), 'when the reason is over: ' || tenon.pause_advice(p)
+    SELECT 'warning', 'paused', tenon.pause_sentence(p), 'once the reason is gone: ' || tenon.pause_advice(p)
       FROM tenon.paused p WHERE p.what IN ('everything', 'queue', 'kind')
     UNION ALL
     SELECT 'error', 'unhandled', format('%s%s of kind %s in queue %s%s: no worker has a handler for that', d.bound,
                                        CASE WHEN d.ready = 1 AND NOT d.at_least THEN 'a due task' ELSE d.ready || ' due tasks' END, d.kind, d.queue, d.as_of),
-           'start a worker that serves both, or look whether a name is mistyped'
+           'start a worker that serves both, or check the names for a typing error'
       FROM depth d
      WHERE d.ready > 0 AND d.kind <> '(other)' AND NOT d.paused AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL)
        AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL AND d.queue = ANY (w.queues) AND d.kind = ANY (w.kinds))
     UNION ALL
     SELECT 'warning', 'latency', format('the oldest ready task of kind %s in queue %s has waited for %s%s', d.kind, d.queue, date_trunc('second', d.counted_at - d.oldest_ready), d.as_of),
-           'more workers or slots, or a shorter handler; tenon status shows which slots are taken'
+           'add workers or slots, or make the handler faster; tenon status shows which slots are taken'
       FROM depth d
      WHERE NOT d.paused AND d.oldest_ready < d.counted_at - make_interval(secs => $1::bigint)
        AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL AND d.queue = ANY (w.queues) AND d.kind = ANY (w.kinds))
     UNION ALL
     SELECT 'warning', 'paused', format('%s%s of kind %s in queue %s because that is paused%s', d.bound,
                                         CASE WHEN d.ready = 1 AND NOT d.at_least THEN 'a due task waits' ELSE d.ready || ' due tasks wait' END, d.kind, d.queue, d.as_of),
-           'tenon resume, when the reason is over'
+           'once the reason is gone: tenon resume'
       FROM depth d WHERE d.ready > 0 AND d.paused
     UNION ALL
     (SELECT 'warning', 'dead tasks', format('%s of kind %s %s dead%s%s', CASE WHEN d.n = 1 AND NOT d.at_least THEN 'a task' ELSE d.bound || d.n || ' tasks' END, d.kind,

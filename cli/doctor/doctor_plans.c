@@ -58,10 +58,10 @@ static bool tell(struct doctor *d, const char *name, const char *plan, struct fa
     char text[TEXT_BYTES];
     json_t *all = json_loads(plan, 0, NULL);
     const char *waste = waste_in(json_object_get(json_array_get(all, 0), "Plan"), false);
-    bool ok = all || fault_set(f, FAULT_BUG, "the plan of the %s is no JSON", name);
+    bool ok = all || fault_set(f, FAULT_BUG, "the plan of the %s is not JSON", name);
     if (ok && waste) {
         (void)snprintf(text, sizeof text,
-                       "the plan of the %s %s: it costs the more, the more tasks there are", name,
+                       "the plan of the %s %s: it becomes slower with each waiting task", name,
                        waste);
         ok = doctor_find(d, "error", "plan", text,
                          "create its indexes as sql/tables.sql does: task_pkey for "
@@ -99,8 +99,9 @@ bool doctor_plans(struct doctor *d, struct fault *f)
     }
     db_close(db);
     if (!ok && strcmp(why.sqlstate, "42501") == 0) {
-        doctor_cannot_see(d, "the plans of claim and poll",
-                          "run it as the owner of the schema, or with --grant-worker besides");
+        doctor_cannot_see(
+            d, "the plans of claim and poll",
+            "run doctor as the owner of the schema, or give its role --grant-worker too");
         return true;
     }
     return ok || fault_set(f, why.code, "%s", why.text);

@@ -28,11 +28,11 @@ WITH need AS MATERIALIZED (
     HAVING count(*) FILTER (WHERE has AND privilege <> 'SELECT') * 3 >= count(*) FILTER (WHERE privilege <> 'SELECT') * 2
 )
 SELECT * FROM (
-    SELECT 'error', 'rights', format('the role %s has most rights of a %s, and lacks %s', l.rolname, l.part, left(l.what, 200)),
+    SELECT 'error', 'rights', format('the role %s has most rights of a %s, but lacks %s', l.rolname, l.part, left(l.what, 200)),
            format('tenon setup --grant-%s %s', l.part, l.rolname)
       FROM lacks l WHERE l.what IS NOT NULL
     UNION ALL
-    (SELECT 'error', 'owner', format('%s belongs to %s, and the schema tenon to %s: functions of the one may not use what is the other''s',
+    (SELECT 'error', 'owner', format('%s belongs to %s, and the schema tenon to %s: functions of one owner may not use objects of the other',
                                      o.name, pg_get_userbyid(o.owner), pg_get_userbyid(n.nspowner)),
             format('ALTER %s %s OWNER TO %I', o.what, o.name, pg_get_userbyid(n.nspowner))
        FROM pg_namespace n

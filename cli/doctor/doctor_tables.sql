@@ -1,23 +1,23 @@
--- What is wrong with tenon's tables: level, subject, finding, what to do.
+-- Problems of tenon's tables: level, subject, finding, what to do.
 SELECT * FROM (
     SELECT 'error', 'index', format('the index tenon.%s is missing or not valid: claims and polls read the whole table', i.name),
-           format('create it as sql/tables.sql does; one that is not valid: REINDEX INDEX tenon.%s', i.name)
+           format('create it as in sql/tables.sql; if it is not valid: REINDEX INDEX tenon.%s', i.name)
       FROM unnest('{task_pkey,task_order,task_delayed,task_unique_key,task_start_before}'::text[]) AS i (name)
      WHERE NOT EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = to_regclass('tenon.' || i.name) AND x.indisvalid)
     UNION ALL
-    SELECT 'warning', 'index', format('the index %s names a column that each claim changes: claims are no longer HOT updates, which cost half', i.indexrelid::regclass),
+    SELECT 'warning', 'index', format('the index %s names a column that each claim changes: claims are no longer HOT updates, and cost about twice as much', i.indexrelid::regclass),
            format('DROP INDEX CONCURRENTLY %s', i.indexrelid::regclass)
       FROM pg_index i
      WHERE i.indrelid = 'tenon.task'::regclass
        AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN ('start_time', 'claim_key', 'worker_id', 'claims')
                       AND (a.attnum = ANY (i.indkey) OR pg_get_indexdef(i.indexrelid) ~ ('\m' || a.attname || '\M')))
     UNION ALL
-    SELECT 'warning', 'trigger', format('the trigger %s of tenon.task is not tenon''s: it runs with each task', t.tgname),
+    SELECT 'warning', 'trigger', format('the trigger %s of tenon.task is not part of tenon: it runs for each task', t.tgname),
            format('if nobody needs it: DROP TRIGGER %I ON tenon.task', t.tgname)
       FROM pg_trigger t
      WHERE t.tgrelid = 'tenon.task'::regclass AND NOT t.tgisinternal
     UNION ALL
-    SELECT 'warning', 'foreign key', format('%s has a foreign key to tenon.task, whose rows are deleted when they end: each end locks and searches there', c.conrelid::regclass),
+    SELECT 'warning', 'foreign key', format('%s has a foreign key to tenon.task, whose rows are deleted when they end: each end of a task locks and searches there', c.conrelid::regclass),
            format('keep the id without it: ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::regclass, c.conname)
       FROM pg_constraint c WHERE c.contype = 'f' AND c.confrelid = 'tenon.task'::regclass
     UNION ALL
@@ -45,13 +45,13 @@ SELECT * FROM (
       FROM pg_stat_user_tables s
      WHERE s.relid = 'tenon.task'::regclass AND s.n_tup_upd > 10000 AND s.n_tup_hot_upd < s.n_tup_upd / 2
     UNION ALL
-    SELECT 'warning', 'dead rows', format('tenon.task has %s dead rows beside %s living ones', s.n_dead_tup, s.n_live_tup),
+    SELECT 'warning', 'dead rows', format('tenon.task has %s dead rows and %s live ones', s.n_dead_tup, s.n_live_tup),
            'see whether a transaction holds them (old transaction); VACUUM tenon.task'
       FROM pg_stat_user_tables s
      WHERE s.relid = 'tenon.task'::regclass AND s.n_dead_tup > 1000000 + 3 * s.n_live_tup
     UNION ALL
-    SELECT 'error', 'partitions', format('tenon.%s has no partition: what ends cannot be kept', p.parent),
-           'let a cleaner or a worker run: it makes one; or SELECT tenon.make_partitions()'
+    SELECT 'error', 'partitions', format('tenon.%s has no partition: ended tasks cannot be stored', p.parent),
+           'start a cleaner or a worker, which makes one; or SELECT tenon.make_partitions()'
       FROM unnest('{history,attempt}'::text[]) AS p (parent)
      WHERE NOT EXISTS (SELECT FROM pg_inherits i  -- a partition that was detached does not count
                         WHERE i.inhparent = to_regclass('tenon.' || p.parent)
@@ -63,13 +63,13 @@ SELECT * FROM (
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM pg_inherits i WHERE i.inhparent = to_regclass('tenon.' || p.parent)) x
      WHERE x.n >= 100
     UNION ALL
-    SELECT 'error', 'rights', format('everybody who may log in may %s %s', g.privilege_type, c.oid::regclass),
+    SELECT 'error', 'rights', format('every role that can log in may %s %s', g.privilege_type, c.oid::regclass),
            format('REVOKE ALL ON %s FROM PUBLIC', c.oid::regclass)
       FROM pg_class c
      CROSS JOIN LATERAL aclexplode(c.relacl) g
      WHERE c.relnamespace = 'tenon'::regnamespace AND g.grantee = 0 AND c.relkind IN ('r', 'p', 'v')
     UNION ALL
-    SELECT 'error', 'rights', format('everybody who may log in may make objects in the schema tenon'), 'REVOKE ALL ON SCHEMA tenon FROM PUBLIC'
+    SELECT 'error', 'rights', format('every role that can log in may create objects in the schema tenon'), 'REVOKE ALL ON SCHEMA tenon FROM PUBLIC'
       FROM pg_namespace n
      CROSS JOIN LATERAL aclexplode(n.nspacl) g
      WHERE n.nspname = 'tenon' AND g.grantee = 0 AND g.privilege_type = 'CREATE'

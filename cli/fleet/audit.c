@@ -40,7 +40,7 @@ static bool print_audit(const struct rows *r, const struct options *o, struct fa
         return true;
     }
     if (n == 0) {
-        (void)puts("nobody has done anything");
+        (void)puts("the audit is empty");
         return true;
     }
     bool ok = print_acts(r, f);

@@ -56,8 +56,9 @@ static bool put_unset(struct values *v, const struct options *o, const enum opti
             k++;
         }
         if (k == n_ids) {
-            return fault_set(f, FAULT_CONFIG,
-                             "--unset \"%.100s\" is not allowed: that is no default", name);
+            return fault_set(
+                f, FAULT_CONFIG,
+                "--unset \"%.100s\" is not allowed: there is no such default; see --help", name);
         }
         char key[VALUE_BYTES];
         (void)snprintf(key, sizeof key, "%s", name);
@@ -86,7 +87,7 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
         ok = name ? db_exec(db, kind ? &sql_defaults_set_kind : &sql_defaults_set_queue, v.params,
                             v.n, NULL, f) ||
                         fault_add(f, "could not set defaults of %.100s", name)
-                  : fault_set(f, FAULT_CONFIG, "say whose defaults: tenon %s NAME",
+                  : fault_set(f, FAULT_CONFIG, "the name is missing: tenon %s NAME",
                               command_word(options_command(o)));
     }
     buf_clear(&v.unset);
@@ -99,8 +100,8 @@ static bool print_defaults(const struct rows *r, bool kinds, struct fault *f)
                                         ">TIMEOUT", "RETRY", "ON DEAD",   ""};
     struct table t;
     if (rows_count(r) == 0) {
-        (void)printf("no defaults of its own: %s\n",
-                     kinds ? "those of the queue hold" : "priority 4, 25 attempts, timeout 1h");
+        (void)printf("no defaults are set: %s\n",
+                     kinds ? "those of the queue apply" : "priority 4, 25 attempts, timeout 1h");
         return true;
     }
     table_init(&t, heads, sizeof heads / sizeof *heads);

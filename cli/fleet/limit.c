@@ -32,8 +32,8 @@ static bool limit_set(struct db *db, const struct options *o, struct fault *f)
     if (!limits_something(o)) {
         return fault_set(
             f, FAULT_CONFIG,
-            "say what the limit %.100s is: --max-running, --max-starts, --strict, --fair or "
-            "--weight; tenon limit remove ends it",
+            "the limit %.100s needs --max-running, --max-starts, --strict, --fair or --weight; "
+            "to end it: tenon limit remove",
             options_arg(o, 1));
     }
     const char *const params[] = {options_arg(o, 1),
@@ -58,8 +58,7 @@ static bool limit_set(struct db *db, const struct options *o, struct fault *f)
 
 static bool absent(const char *name, struct fault *f)
 {
-    return fault_set(f, FAULT_ABSENT, "there is no limit %.100s; tenon limit list has them all",
-                     name);
+    return fault_set(f, FAULT_ABSENT, "there is no limit %.100s; tenon limit list shows all", name);
 }
 
 /* remove, pause, resume */
@@ -117,11 +116,11 @@ static bool limit_list(struct db *db, const struct options *o, struct fault *f)
     if (option_flag(o, OPTION_JSON)) {
         print_json(rows);
     } else if (rows_count(rows) == 0) {
-        (void)puts("there is no limit");
+        (void)puts("no limits");
     } else {
         ok = print_table(rows, f);
         if (rows_count(rows) > LIST_MAX) {
-            (void)printf("(not all: the first %d by name)\n", LIST_MAX);
+            (void)printf("(only the first %d by name)\n", LIST_MAX);
         }
     }
     rows_free(rows);
@@ -157,12 +156,12 @@ static const struct action *action_of(const struct options *o, struct fault *f)
             return &actions[i];
         }
         (void)fault_set(f, FAULT_CONFIG, "tenon limit %s takes %s", actions[i].word,
-                        actions[i].named ? "the name of a limit" : "no argument");
+                        actions[i].named ? "the name of a limit" : "no further argument");
         return NULL;
     }
     (void)fault_set(
         f, FAULT_CONFIG,
-        "\"%.100s\" is no action: tenon limit has set, show, remove, pause, resume and list",
+        "\"%.100s\" is not an action; use: tenon limit set, show, remove, pause, resume or list",
         options_arg(o, 0));
     return NULL;
 }

@@ -1,6 +1,6 @@
 -- Limits and the keys in use, by name. It counts what waits.
 -- scans
---   $1 integer  so many, and one more to tell that there are more
+--   $1 integer  at most this many, and one more to show that there are more
 -- The last column is the row as JSON.
 SELECT l.key, coalesce(l.max_running::text, '-'), coalesce(l.max_starts || '/' || l.per, '-'),
        l.running, l.ready, l.waiting,

@@ -1,4 +1,4 @@
--- Set a limit anew.
+-- Set a limit, or replace it.
 --   $1 text  its name              $2 integer  max_running     $3 text  max_starts, N/TIME      $4 boolean  strict
 --   $5 text  what a dead one does  $6 boolean  fair            $7 integer  weight           $8 timestamptz  until
 -- All but the name may be NULL. Returns it as JSON.

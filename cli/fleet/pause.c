@@ -15,7 +15,7 @@ static bool target_read(const struct options *o, struct target *ret, struct faul
     *ret = (struct target){.queue = options_args(o) > 0 ? options_arg(o, 0) : NULL,
                            .kind = option_text(o, OPTION_KIND)};
     return (ret->queue != NULL) + (ret->kind != NULL) + all == 1 ||
-           fault_set(f, FAULT_CONFIG, "say what: a queue, or --kind KIND, or --all");
+           fault_set(f, FAULT_CONFIG, "give one of: a queue, --kind KIND, --all");
 }
 
 static void print_target(const struct target *t, const char *what)
@@ -28,8 +28,7 @@ static void print_target(const struct target *t, const char *what)
     }
 }
 
-/* Whoever pauses "mial" believes that "mail" stands still; whoever pauses "tenant:9" means a limit.
- */
+/* Warn of a queue that nobody knows, such as "mial", and of a name that means a limit. */
 static bool queue_check(struct db *db, const char *queue, struct fault *f)
 {
     enum { IS_KNOWN, IS_LIMIT };
@@ -39,17 +38,18 @@ static bool queue_check(struct db *db, const char *queue, struct fault *f)
         return false;
     }
     if (rows_bool(rows, 0, IS_LIMIT)) {
-        (void)snprintf(hint, sizeof hint, "; if a limit is meant: tenon limit pause %.300s", queue);
+        (void)snprintf(hint, sizeof hint, "; to pause a limit: tenon limit pause %.300s", queue);
     }
     if (fits_queue(queue) && !rows_bool(rows, 0, IS_KNOWN)) {
-        (void)fprintf(stderr,
-                      "tenon pause: no task, schedule or worker has the queue %s yet; if that is "
-                      "mistyped: tenon resume %s%s\n",
-                      queue, queue, hint);
+        (void)
+            fprintf(stderr,
+                    "tenon pause: no task, schedule or worker has the queue %s yet; if the name is "
+                    "wrong: tenon resume %s%s\n",
+                    queue, queue, hint);
     }
     rows_free(rows);
     return fits_queue(queue) ||
-           fault_set(f, FAULT_CONFIG, "the queue \"%.100s\" is not allowed: it is %s%s", queue,
+           fault_set(f, FAULT_CONFIG, "the queue \"%.100s\" is not allowed: it must be %s%s", queue,
                      QUEUE_ALLOWED, hint);
 }
 
@@ -60,7 +60,7 @@ static bool pause_target(struct db *db, const struct target *t, const char *why,
         return false;
     }
     if (!db_exec(db, &sql_pause, params, 4, NULL, f)) {
-        return fault_add(f, "could not pause it");
+        return fault_add(f, "could not pause");
     }
     print_target(t, "is paused; running tasks continue");
     return true;
@@ -71,9 +71,9 @@ static bool resume_target(struct db *db, const struct target *t, const char *why
     const char *const params[] = {t->queue, t->kind, t->queue || t->kind ? "false" : "true", why};
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_pause_resume, params, 4, &rows, f)) {
-        return fault_add(f, "could not resume it");
+        return fault_add(f, "could not resume");
     }
-    print_target(t, rows_bool(rows, 0, 0) ? "goes on" : "was not paused");
+    print_target(t, rows_bool(rows, 0, 0) ? "is resumed" : "was not paused");
     rows_free(rows);
     return true;
 }

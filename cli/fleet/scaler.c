@@ -53,7 +53,7 @@ static bool ask(struct scaler *s, int64_t *ret_slots, int64_t *ret_workers, stru
     }
     rows_free(rows);
     db_close(db);
-    return ok || fault_add(f, "could not ask for the demand");
+    return ok || fault_add(f, "could not read the demand");
 }
 
 /* --- the command ---------------------------------------------------------------------------- */

@@ -74,7 +74,7 @@ static bool print_queues(const struct rows *r, struct fault *f)
     }
     bool ok = table_print(&t, f);
     if (bounded) {
-        (void)puts("(+: at least so many; a cleaner that leads counts all of them)");
+        (void)puts("(+: a lower bound; a leading cleaner counts all tasks)");
     }
     return ok;
 }
@@ -115,7 +115,7 @@ static void print_starting(const struct rows *workers)
 {
     for (size_t i = 0; i < rows_count(workers); i++) {
         if (!rows_is_null(workers, i, W_STARTING)) {
-            (void)printf("\nworker %s has handlers whose first child is still starting:\n%s\n",
+            (void)printf("\nworker %s has handlers whose first process is still starting:\n%s\n",
                          rows_text(workers, i, W_ID), rows_text(workers, i, W_STARTING));
         }
     }
@@ -147,17 +147,16 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
                  rows_text(counts, 0, C_DONE_DAY), rows_text(counts, 0, C_FAILED_DAY),
                  rows_text(counts, 0, C_DIED_DAY));
     if (rows_count(calls[QUEUES].rows) == 0) {
-        (void)puts("no queue holds a task, is served, or has settings");
+        (void)puts("no queue has tasks, workers or settings");
     } else if (!print_queues(calls[QUEUES].rows, f)) {
         return false;
     }
     if (rows_count(calls[QUEUES].rows) >= LINES_MAX) {
-        (void)printf("(not all: %d queues, those that are set up or served before others)\n",
-                     LINES_MAX);
+        (void)printf("(only %d queues: first those with settings or workers)\n", LINES_MAX);
     }
     (void)putchar('\n');
     if (rows_count(calls[WORKERS].rows) == 0) {
-        (void)puts("no worker is there");
+        (void)puts("no workers");
     } else if (!print_workers(calls[WORKERS].rows, f)) {
         return false;
     }
@@ -166,7 +165,8 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     print_starting(calls[WORKERS].rows);
     print_unhandled(calls[UNHANDLED].rows);
     if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
-        (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");
+        (void)puts(
+            "\nno cleaner leads: workers find tasks later, by polling; start one, or see its log");
     }
     return true;
 }

@@ -39,10 +39,11 @@ static bool warn_of_unknown(struct db *db, const char *kind, const char *schedul
         return fault_add(f, "could not look for workers");
     }
     if (!rows_bool(rows, 0, 0)) {
-        (void)fprintf(stderr,
-                      "tenon schedule: no worker has had a handler for the kind %s yet; if that is "
-                      "mistyped: tenon schedule remove %s\n",
-                      kind, schedule);
+        (void)fprintf(
+            stderr,
+            "tenon schedule: no worker has had a handler for the kind %s yet; if the name is "
+            "wrong: tenon schedule remove %s\n",
+            kind, schedule);
     }
     rows_free(rows);
     return true;
@@ -66,7 +67,8 @@ static bool schedule_add(struct db *db, const struct options *o, struct fault *f
                                   given(o, OPTION_MAX_ATTEMPTS),
                                   given_ms(o, OPTION_TIMEOUT, timeout)};
     if (!params[3]) {
-        return fault_set(f, FAULT_CONFIG, "--kind is not given: it is the kind of the tasks");
+        return fault_set(f, FAULT_CONFIG,
+                         "--kind is missing: it is the kind of the schedule's tasks");
     }
     if (!db_exec(db, &sql_schedule_set, params, sizeof params / sizeof *params, &rows, f)) {
         return fault_add(f, "could not set the schedule %s", params[0]);
@@ -85,8 +87,8 @@ static bool schedule_act(struct db *db, const struct options *o, struct fault *f
         return fault_add(f, "could not %s the schedule %.100s", params[0], params[1]);
     }
     return print_act(rows, option_flag(o, OPTION_JSON)) ||
-           fault_set(f, FAULT_ABSENT,
-                     "there is no schedule %.100s; tenon schedule list has them all", params[1]);
+           fault_set(f, FAULT_ABSENT, "there is no schedule %.100s; tenon schedule list shows all",
+                     params[1]);
 }
 
 enum args { NONE, NAME, MAYBE_NAME, FILE_NAME };
@@ -118,8 +120,8 @@ static bool action_check(const struct action *action, const struct options *o, s
     size_t n = options_args(o);
     if (!action) {
         return fault_set(f, FAULT_CONFIG,
-                         "\"%.100s\" is no action: tenon schedule has add, list, show, next, "
-                         "pause, resume, run-now, remove and sync",
+                         "\"%.100s\" is not an action; use: tenon schedule add, list, show, next, "
+                         "pause, resume, run-now, remove or sync",
                          options_arg(o, 0));
     }
     if (n < 2 && (action->args == NAME || action->args == FILE_NAME)) {
@@ -127,7 +129,7 @@ static bool action_check(const struct action *action, const struct options *o, s
                          action->word, action->args == NAME ? "NAME" : "FILE");
     }
     return n < 2 || action->args != NONE ||
-           fault_set(f, FAULT_CONFIG, "the argument \"%.100s\" is one too many: tenon schedule %s",
+           fault_set(f, FAULT_CONFIG, "unexpected argument \"%.100s\": tenon schedule %s",
                      options_arg(o, 1), action->word);
 }
 

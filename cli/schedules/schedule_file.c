@@ -56,7 +56,7 @@ static bool put_time(struct reading *r, const char *key, const char *text, struc
     char time[TIME_BYTES];
     int64_t ms;
     if (!text || !duration_parse(text, &ms)) {
-        return refuse(r, f, "a time is a number and ms, s, min, h or d, and not ",
+        return refuse(r, f, "a time must be a number and ms, s, min, h or d, not ",
                       text ? text : "nothing");
     }
     (void)snprintf(time, sizeof time, "%" PRId64 " ms", ms);
@@ -78,10 +78,11 @@ static bool take_value(const struct reading *r, char *word, const char **values,
             return true;
         }
     }
-    return refuse(r, f,
-                  "there is zone=, catch_up=, overlap=, queue=, priority=, max_attempts= and "
-                  "timeout=, and no ",
-                  word);
+    return refuse(
+        r, f,
+        "the keys are zone, catch_up, overlap, queue, priority, max_attempts and timeout, "
+        "not ",
+        word);
 }
 
 static bool is_value(const char *word)
@@ -115,7 +116,7 @@ static bool put_rest(struct reading *r, char *rest, struct fault *f)
     while (rest && *(rest += strspn(rest, " \t\r")) && !strchr("{[\"", *rest)) {
         char *word = word_next(&rest);
         if (!is_value(word)) {
-            return refuse(r, f, "KEY=VALUE or a JSON object is expected, and not ", word);
+            return refuse(r, f, "expected KEY=VALUE or a JSON object, got ", word);
         }
         if (!take_value(r, word, values, f)) {
             return false;
@@ -137,7 +138,8 @@ static bool put_schedule(struct reading *r, const char *name, char *rest, struct
     }
     const char *kind = word_next(&rest);
     if (!kind) {
-        return refuse(r, f, "a schedule is NAME, a cron expression or every TIME, KIND: ", name);
+        return refuse(r, f, "expected NAME, a cron expression or every TIME, and KIND, got only ",
+                      name);
     }
     put_member(&r->json, "kind", kind);
     if (!put_rest(r, rest, f)) {
@@ -158,7 +160,7 @@ static bool read_line(struct reading *r, char *line, struct fault *f)
     }
     for (; word; word = word_next(&rest)) {
         if (!is_value(word)) {
-            return refuse(r, f, "KEY=VALUE is expected, and not ", word);
+            return refuse(r, f, "expected KEY=VALUE, got ", word);
         }
         if (!take_value(r, word, r->values, f)) {
             return false;
@@ -197,7 +199,7 @@ static void print_changes(const struct rows *rows, bool json, bool dry_run)
                          rows_text(rows, i, 0));
         }
     }
-    (void)fputs(json ? "]}\n" : n > 0 ? "" : "nothing has changed\n", stdout);
+    (void)fputs(json ? "]}\n" : n > 0 ? "" : "no changes\n", stdout);
 }
 
 /* In a transaction, which a dry run rolls back. */

@@ -47,11 +47,11 @@ bool schedule_list(struct db *db, const struct options *o, struct fault *f)
     if (option_flag(o, OPTION_JSON)) {
         print_rows("schedules", rows, LIST_JSON);
     } else if (rows_count(rows) == 0) {
-        (void)puts("there is no schedule");
+        (void)puts("no schedules");
     } else {
         ok = print_table(rows, heads, LIST_COLUMNS, f);
         if (rows_count(rows) >= LIST_MAX) {
-            (void)printf("(not all: the first %d by name)\n", LIST_MAX);
+            (void)printf("(only the first %d by name)\n", LIST_MAX);
         }
     }
     rows_free(rows);
@@ -60,8 +60,8 @@ bool schedule_list(struct db *db, const struct options *o, struct fault *f)
 
 static bool absent(const char *name, struct fault *f)
 {
-    return fault_set(f, FAULT_ABSENT,
-                     "there is no schedule %.100s; tenon schedule list has them all", name);
+    return fault_set(f, FAULT_ABSENT, "there is no schedule %.100s; tenon schedule list shows all",
+                     name);
 }
 
 bool schedule_show(struct db *db, const struct options *o, struct fault *f)
@@ -92,7 +92,7 @@ bool schedule_next(struct db *db, const struct options *o, struct fault *f)
     struct rows *rows = NULL;
     if (!name == !params[1]) {
         return fault_set(f, FAULT_CONFIG,
-                         "tenon schedule next wants either the name of a schedule or --cron");
+                         "tenon schedule next takes either the name of a schedule or --cron");
     }
     if (!db_exec(db, &sql_schedule_next, params, 4, &rows, f)) {
         return fault_add(f, "could not find the next ticks");

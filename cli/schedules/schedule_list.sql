@@ -1,5 +1,5 @@
 -- The schedules by name: those that are paused or failing too.
---   $1 integer  at most so many
+--   $1 integer  at most this many
 -- The last column is the row as JSON.
 SELECT s.name, coalesce(s.cron, 'every ' || e.ms / u.ms || u.unit), s.zone, s.kind,
        to_char(s.next_at, 'YYYY-MM-DD HH24:MI:SS'), to_char(s.last_at, 'YYYY-MM-DD HH24:MI:SS'),

@@ -15,7 +15,7 @@ CROSS JOIN LATERAL (VALUES
     ('last tick', to_char(s.last_at, s.form)),
     ('last task', s.last_task || coalesce(', ' || s.last_state, '')),
     ('last error', s.last_error),
-    ('skipped', CASE WHEN s.skipped > 0 THEN s.skipped || ' ticks, as the task before had not ended' END),
+    ('skipped', CASE WHEN s.skipped > 0 THEN s.skipped || ' ticks, because the previous task had not ended' END),
     ('catch up', s.catch_up),
     ('overlap', s.overlap),
     ('kind', s.kind),

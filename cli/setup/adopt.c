@@ -5,7 +5,7 @@
 #include "core/db/db.h"
 #include "core/db/schema.h"
 
-/* Whoever adopts a copy of production does not want its mails sent once more. */
+/* An adopted copy of production would send its mails once more: ask first. */
 static bool is_confirmed(struct db *db, const struct options *o, bool *ret, struct fault *f)
 {
     struct rows *rows = NULL;
@@ -15,13 +15,13 @@ static bool is_confirmed(struct db *db, const struct options *o, bool *ret, stru
         return true;
     }
     if (!db_exec(db, &sql_adopt_preview, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not see what would run");
+        return fault_add(f, "could not count the tasks that would run");
     }
     bool ok = true;
     if (!rows_is_null(rows, 0, 0)) {
         (void)snprintf(what, sizeof what, "%s of the original would run here, in %.150s",
                        rows_text(rows, 0, 0), db_where(db));
-        (void)printf("%s; if they must not, empty tenon.task and tenon.schedule first\n", what);
+        (void)printf("%s; to prevent that, empty tenon.task and tenon.schedule first\n", what);
         ok = confirm(what, ret, f);
     }
     rows_free(rows);
@@ -32,11 +32,12 @@ static bool adopt(struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_adopt, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not adopt it");
+        return fault_add(f, "could not adopt the copy");
     }
     (void)printf("%s: %s\n", db_where(db),
-                 rows_bool(rows, 0, 0) ? "workers and cleaners may run here from now on"
-                                       : "it is no copy; workers and cleaners may run here");
+                 rows_bool(rows, 0, 0)
+                     ? "workers and cleaners may run here from now on"
+                     : "this database is not a copy; workers and cleaners may run here");
     rows_free(rows);
     return true;
 }

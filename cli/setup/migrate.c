@@ -27,9 +27,9 @@ static bool check_owner(struct db *db, struct fault *f)
     }
     bool ok = rows_count(rows) == 0 ||
               fault_set(f, FAULT_CONFIG,
-                        "%.200s (in the schema tenon of %s) belongs to the role %.100s, and setup "
-                        "runs as %.100s: run setup as the owner of the whole schema, or drop what "
-                        "that role made first",
+                        "%.200s (in the schema tenon of %s) belongs to the role %.100s, but setup "
+                        "runs as %.100s: run setup as the owner of the whole schema, or first drop "
+                        "the objects of that role",
                         rows_text(rows, 0, 0), db_where(db), rows_text(rows, 0, 1),
                         rows_text(rows, 0, 2));
     rows_free(rows);

@@ -51,7 +51,7 @@ static bool role_check(struct setup *s, const struct part *part, struct fault *f
     const char *const params[] = {role_of(s, part)};
     struct rows *rows = NULL;
     if (!db_exec(s->db, &sql_setup_role, params, 1, &rows, f)) {
-        return fault_add(f, "could not find out about the role");
+        return fault_add(f, "could not look up the role");
     }
     bool exists = rows_bool(rows, 0, 0);
     rows_free(rows);
@@ -128,7 +128,7 @@ static bool encoding_check(struct setup *s, struct fault *f)
     const char *encoding = rows_text(rows, 0, 0);
     bool ok = strcmp(encoding, "UTF8") == 0 ||
               fault_set(f, FAULT_CONFIG,
-                        "the encoding of %s is %s, and tenon needs UTF8: move the data with "
+                        "the encoding of %s is %s, but tenon needs UTF8: move the data with "
                         "pg_dump to a database that was made with CREATE DATABASE ... ENCODING "
                         "'UTF8' TEMPLATE template0",
                         db_where(s->db), encoding);
@@ -141,7 +141,7 @@ static bool confines_check(const struct options *o, struct fault *f)
 {
     bool queues = option_is_typed(o, OPTION_QUEUES), kinds = option_is_given(o, OPTION_KINDS);
     return (!queues && !kinds) || option_text(o, OPTION_GRANT_PRODUCER) ||
-           fault_set(f, FAULT_CONFIG, "--%s is for a role that --grant-producer names",
+           fault_set(f, FAULT_CONFIG, "--%s requires --grant-producer",
                      queues ? "queues" : "kinds");
 }
 
@@ -213,7 +213,7 @@ static void print_grants(const struct setup *s)
 static void print_broker(const struct setup *s)
 {
     if (!s->amqp_url) {
-        (void)puts("left RabbitMQ alone: --amqp-url is not given, or none");
+        (void)puts("RabbitMQ was not changed: --amqp-url is not given, or none");
         return;
     }
     if (s->dry_run || s->declared) {
@@ -232,7 +232,7 @@ static struct buf operator_line(const struct setup *s, size_t i)
 
 static void print_lines(const struct setup *s)
 {
-    (void)puts("\nif RabbitMQ's users are not to be allowed everything (docs/deploy.md):");
+    (void)puts("\nto give RabbitMQ's users no more rights than they need:");
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
         struct buf line = operator_line(s, i);
         (void)printf("  %s\n", buf_text(&line));
@@ -246,7 +246,7 @@ static bool print_missing(const struct migration_plan *plan, struct fault *f)
     buf_init(&sql, PRINT_BYTES_MAX);
     migrate_put(&sql, plan);
     bool ok = !sql.failed || fault_memory(f);
-    (void)printf("\n-- the SQL that was not run\n%s", buf_text(&sql));
+    (void)printf("\n-- this SQL would run\n%s", buf_text(&sql));
     buf_clear(&sql);
     return ok;
 }
@@ -256,7 +256,7 @@ static bool print_text(const struct setup *s, struct fault *f)
     char insecure[INSECURE_BYTES];
     (void)printf("connected to %s\n", db_where(s->db));
     if (insecure_text(db_insecure(s->db), s->amqp_url, NULL, insecure)) {
-        (void)printf("insecure on the way: %s (SECURITY.md, \"Connections\")\n", insecure);
+        (void)printf("insecure connections: %s (SECURITY.md, \"Connections\")\n", insecure);
     }
     print_schema(s);
     print_grants(s);

@@ -65,7 +65,7 @@ static bool changes_read(struct buf *b, const struct options *o, struct fault *f
     return b->failed ? fault_memory(f)
                      : !filter_is_empty(b) ||
                            fault_set(f, FAULT_CONFIG,
-                                     "say what to change: --priority, --run-at or --max-crashes");
+                                     "give what to change: --priority, --run-at or --max-crashes");
 }
 
 static bool acting_read(struct acting *a, const struct options *o, struct fault *f)
@@ -79,7 +79,7 @@ static bool acting_read(struct acting *a, const struct options *o, struct fault 
     }
     return !filter_is_empty(&a->filter) ||
            fault_set(f, FAULT_CONFIG,
-                     "say which tasks: by their ids, or by a filter such as --state or --kind; "
+                     "name the tasks by their ids, or by a filter such as --state or --kind; "
                      "tenon %s --help lists them",
                      command_word(options_command(o)));
 }
@@ -140,10 +140,9 @@ static size_t tell_unfit(const struct acting *a, const struct rows *r)
         }
         n++;
         if (state && a->act->command == COMMAND_RETRY && is_waiting(state)) {
-            (void)fprintf(stderr, "task %s is %s: it is waiting already\n", rows_text(r, i, ID),
-                          state);
+            (void)fprintf(stderr, "task %s is %s already\n", rows_text(r, i, ID), state);
         } else if (state) {
-            (void)fprintf(stderr, "task %s is %s, and not %s\n", rows_text(r, i, ID), state,
+            (void)fprintf(stderr, "task %s is %s, not %s\n", rows_text(r, i, ID), state,
                           a->act->states);
         } else {
             (void)fprintf(stderr, "there is no task %s\n", rows_text(r, i, ID));
@@ -158,7 +157,7 @@ static bool print_preview(const struct acting *a, const struct rows *r, struct f
     static const int columns[] = {ID, STATE, KIND, QUEUE, ERROR};
     struct table t;
     if (a->total == 0 && a->at_least) {
-        (void)puts("half a second of reading has found no task that fits; there may be some");
+        (void)puts("half a second of searching found no matching task; there may still be some");
         return true;
     }
     (void)printf("%s%lld %s would be %s%s\n", a->at_least ? "at least " : "", (long long)a->total,
@@ -175,7 +174,7 @@ static bool print_preview(const struct acting *a, const struct rows *r, struct f
     return table_print(&t, f);
 }
 
-/* Whoever names ids knows what he does. */
+/* Tasks that are named by id need no confirmation. */
 static bool is_confirmed(const struct acting *a, const struct options *o, bool *ret,
                          struct fault *f)
 {
@@ -206,7 +205,7 @@ static void print_end(const struct acting *a, bool dry_run, bool json)
                          : "");
     }
     if (a->skipped > 0 && !json) {
-        (void)printf("%lld left as they were: somebody else has them locked, or another task has "
+        (void)printf("%lld unchanged: another session has locked them, or another task has "
                      "taken their unique key\n",
                      (long long)a->skipped);
     }

@@ -1,5 +1,5 @@
 -- What an act would change: how many tasks, and a few of them, or those whose ids are given; at least one row. In each,
--- where to go on, as what is read is bounded by time; NULL: that was all.
+-- where to continue, because the reading is bounded by time; NULL: that was all.
 --   $1 jsonb  the filter        $2 text     the act    $3 bigint[]  ids to show, whether they fit or not
 --   $4 bigint only ids above it $5 integer  for how many ms to read
 WITH f AS MATERIALIZED (

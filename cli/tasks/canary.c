@@ -116,7 +116,7 @@ static bool report(const struct canary *c, bool json, struct fault *f)
     struct rows *rows = NULL;
     bool well = strcmp(state_of(c), "done") == 0;
     if (!well && !db_exec(c->db, &sql_why, params, 1, &rows, f)) {
-        return fault_add(f, "could not read why of task %s", c->id);
+        return fault_add(f, "could not read the state of task %s", c->id);
     }
     const char *why = well ? NULL : rows_text(rows, 0, SENTENCE);
     const char *advice = well ? NULL : rows_text(rows, 0, ADVICE);

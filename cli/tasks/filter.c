@@ -14,7 +14,7 @@ bool id_check(const char *text, struct fault *f)
     if (digits == 0 || digits > ID_DIGITS_MAX || text[digits]) {
         return fault_set(
             f, FAULT_CONFIG,
-            "the ID \"%.100s\" is not allowed: it is a task's number, at most %d digits", text,
+            "the ID \"%.100s\" is not allowed: it must be a task's number, at most %d digits", text,
             ID_DIGITS_MAX);
     }
     return true;
@@ -120,7 +120,7 @@ bool filter_tell_errors(const struct buf *filter, const struct options *o, const
     if (!rows_is_null(rows, 0, 0)) {
         buf_put_text(&line, "no task has the error ");
         put_safe(&line, option_text(o, OPTION_ERROR));
-        buf_put_text(&line, "; those that fit otherwise have: ");
+        buf_put_text(&line, "; the tasks that match the other options have: ");
         put_safe(&line, rows_text(rows, 0, 0));
         (void)fprintf(stderr, "%s\n", buf_text(&line));
     }

@@ -1,4 +1,4 @@
--- Which classes the last errors of the tasks have that fit a filter but for its error: the ten with the most tasks, in one
+-- The error classes of the tasks that match a filter except for its error: the ten with the most tasks, in one
 -- text, NULL when there is none. What is read is bounded by number and time.
 --   $1 jsonb  the filter    $2 text  the act, or NULL
 WITH f AS MATERIALIZED ( -- an act takes no filter that any task fits

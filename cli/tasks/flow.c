@@ -38,7 +38,7 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
         }
         (void)puts("]}");
     } else if (n == 0) {
-        (void)puts("there is no flow");
+        (void)puts("no flows");
     } else {
         table_init(&t, heads, LIST_COLUMNS);
         for (size_t i = 0; i < n * LIST_COLUMNS; i++) {
@@ -173,8 +173,7 @@ static bool print_flow(const char *id, const struct rows *flow, const struct row
 
 static bool absent(const char *id, struct fault *f)
 {
-    return fault_set(f, FAULT_ABSENT,
-                     "there is no flow %s; tenon flow list has those that are kept", id);
+    return fault_set(f, FAULT_ABSENT, "there is no flow %s; tenon flow list shows the flows", id);
 }
 
 static bool show(struct db *db, const struct options *o, struct fault *f)
@@ -261,14 +260,16 @@ static bool check(const struct action *action, const struct options *o, struct f
     if (options_args(o) != action->args) {
         return fault_set(f, FAULT_CONFIG, "%s: tenon flow %s%s",
                          options_args(o) < action->args ? "an argument is missing"
-                                                        : "an argument is one too many",
+                                                        : "unexpected argument",
                          action->word, action->args == 2 ? " ID" : "");
     }
     const char *id = options_arg(o, action->args - 1);
     return action->run == list || fits_id(id) ||
-           fault_set(f, FAULT_CONFIG,
-                     "\"%.100s\" is no flow's number: tenon flow ID, list, cancel ID, close ID",
-                     id);
+           fault_set(
+               f, FAULT_CONFIG,
+               "\"%.100s\" is not the number of a flow; use: tenon flow ID, list, cancel ID or "
+               "close ID",
+               id);
 }
 
 bool flow_run(const struct options *o, struct fault *f)

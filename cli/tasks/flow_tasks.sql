@@ -1,4 +1,4 @@
--- The tasks of a flow, parents before their children: under which of them each stands in the tree, or NULL; the other
+-- The tasks of a flow, parents before their children: under which of them each is in the tree, or NULL; the other
 -- parents as a text; and the row as JSON.
 --   $1 bigint  the flow    $2 integer  how many
 SELECT m.id, p.id, coalesce(m.name, '-'), coalesce(t.kind, '-'), s.state,

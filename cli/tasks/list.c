@@ -87,7 +87,7 @@ static bool page_go_on(struct page *p, struct db *db, const char *filter, const 
     return ok;
 }
 
-/* Until the page is full or everything was read, so that "no task fits" is true. */
+/* Until the page is full or everything was read, so that "no task matches" is true. */
 static bool page_read(struct page *p, struct db *db, const char *filter, const struct options *o,
                       struct fault *f)
 {
@@ -125,7 +125,7 @@ static bool print_tasks(const struct page *p, struct fault *f)
 static bool print_page(const struct page *p, struct fault *f)
 {
     if (p->found == 0) {
-        (void)puts("no task fits");
+        (void)puts("no task matches");
     } else if (!print_tasks(p, f)) {
         return false;
     }

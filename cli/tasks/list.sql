@@ -1,5 +1,5 @@
 -- A page of tasks that fit a filter, the newest or the oldest first; what is read is bounded by time. In each row, of which there is at
--- least one, where to go on, or NULL: that was all; and how much has been read of all ids, in percent.
+-- least one, where to continue, or NULL: that was all; and how much has been read of all ids, in percent.
 --   $1 jsonb  the filter    $2 bigint  only ids behind this one; NULL = all    $3 integer  how many    $4 boolean  the oldest first
 WITH f AS MATERIALIZED (
     SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 500, $4::boolean)

@@ -26,7 +26,7 @@ static bool show(struct db *db, const char *id, bool json, struct fault *f)
     rows_free(rows);
     return n > 0 || fault_set(f, FAULT_ABSENT,
                               "there is no task %s; it was never enqueued, its transaction has not "
-                              "committed, or its history is over",
+                              "committed, or it ended and its history was deleted",
                               id);
 }
 
@@ -35,7 +35,7 @@ static bool why(struct db *db, const char *id, bool json, struct fault *f)
     const char *const params[] = {id};
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_why, params, 1, &rows, f)) {
-        return fault_add(f, "could not read why of task %s", id);
+        return fault_add(f, "could not explain the state of task %s", id);
     }
     bool is_there = rows_bool(rows, 0, IS_THERE);
     if (json) {

@@ -1,4 +1,4 @@
--- All about one task: in the first row one JSON object, in which the payload stands as PostgreSQL prints it (numbers
+-- All about one task: in the first row one JSON object, with the payload in the form that PostgreSQL prints (numbers
 -- keep all their digits); then what people read, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (

@@ -13,7 +13,8 @@ static bool send(struct db *db, const char *name, const char *payload, struct fa
     }
     bool first = rows_bool(rows, 0, 0);
     rows_free(rows);
-    (void)printf(first ? "sent\n" : "there is one already, and it stays\n");
+    (void)printf(first ? "sent\n"
+                       : "a signal of this name was sent already; it remains unchanged\n");
     return true;
 }
 

@@ -23,7 +23,7 @@ static bool read_ids(const struct options *o, tenon_awaited *tasks, size_t n, st
         errno = 0;
         tasks[i].id = strtoll(text, &end, 10);
         if (*end || end == text || errno || tasks[i].id < 1) {
-            return fault_set(f, FAULT_CONFIG, "\"%.100s\" is no id of a task", text);
+            return fault_set(f, FAULT_CONFIG, "\"%.100s\" is not the id of a task", text);
         }
     }
     return true;
@@ -112,7 +112,7 @@ static bool tell_unfinished(struct db *db, int64_t id, struct fault *f)
         return fault_add(f, "could not ask for the state of task %s", text);
     }
     const char *state = rows_text(rows, 0, 0);
-    (void)fprintf(stderr, "tenon wait: task %s is %s; more about it: tenon why %s\n", text,
+    (void)fprintf(stderr, "tenon wait: task %s is %s; see: tenon why %s\n", text,
                   state ? state : "not there", text);
     rows_free(rows);
     return true;

@@ -185,7 +185,7 @@ bool link_open(const struct amqp_url *url, const char *name, const atomic_bool *
         ok = open_host(url, i, name, ret, f);
     }
     if (!ok && url->n_hosts > 1) {
-        (void)fault_add(f, "none of %d hosts lets us in, here the last", url->n_hosts);
+        (void)fault_add(f, "could not log in to any of %d hosts, last", url->n_hosts);
     }
     return ok;
 }

@@ -51,7 +51,7 @@ static const char *foreign(const char *url)
                "host: postgresql://USER:PASSWORD@HOST:PORT/DATABASE";
     }
     if (scheme > 0 && memchr(url, '+', scheme)) {
-        return "it names a driver, as SQLAlchemy's URLs do; remove the \"+\" and the driver: "
+        return "it names a driver, like the URLs of SQLAlchemy; remove the \"+\" and the driver: "
                "postgresql://USER:PASSWORD@HOST:PORT/DATABASE";
     }
     if (scheme > 0 && strncmp(url, "postgresql:", scheme + 1) != 0 &&

@@ -99,7 +99,7 @@ static bool socket_listen(const char *address, int *ret, struct fault *f)
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     if (!address_split(address, host, port)) {
-        return fault_set(f, FAULT_CONFIG, "\"%.100s\" is no address such as 127.0.0.1:7070",
+        return fault_set(f, FAULT_CONFIG, "\"%.100s\" is not an address such as 127.0.0.1:7070",
                          address);
     }
     int code = getaddrinfo(host, port, &hints, &info);

@@ -283,7 +283,7 @@ static bool add_pair(struct otlp *o, char *pair, struct fault *f)
                 snprintf(header, sizeof header, "%s: %s", pair, value) < (int)sizeof header;
     curl_free(value);
     if (ok && !fits) {
-        return fault_set(f, FAULT_CONFIG, "OTEL_EXPORTER_OTLP_HEADERS: %s is no header", pair);
+        return fault_set(f, FAULT_CONFIG, "OTEL_EXPORTER_OTLP_HEADERS: %s is not a header", pair);
     }
     return (ok && add_header(o, header)) || fault_memory(f);
 }

@@ -39,7 +39,7 @@ static void on_request(void *owner, const struct http_request *r, struct http_an
     } else {
         a->status = reads ? 404 : 405;
         a->type = plain;
-        buf_put_text(&a->body, "there is /metrics, /live and /ready, to be read\n");
+        buf_put_text(&a->body, "the paths are /metrics, /live and /ready; use GET\n");
     }
 }
 

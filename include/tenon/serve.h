@@ -1,4 +1,4 @@
-/* Handlers in C: a program whose functions run tasks, in threads, as a pool child of a worker.
+/* Handlers in C: a program whose functions run tasks, in threads of a pool child of a worker.
  *
  *     #include <tenon/serve.h>
  *
@@ -76,8 +76,8 @@ typedef struct tenon_handler {
  *              TENON_MEMORY, TENON_RETRY   no memory, no thread, or a broken pipe */
 TENON_EXPORT int tenon_serve(const tenon_handler *handlers, size_t n, int threads);
 
-/* The result of a task that is done: JSON, copied. What is no JSON, or over 2 MiB, is replaced by a
- * note. */
+/* The result of a task that is done: JSON, copied. A text that is not JSON, or over 2 MiB, is
+ * replaced by a note. */
 TENON_EXPORT void tenon_set_result(tenon_context *c, const char *json);
 
 /* Why it failed, is dead, or is snoozed: texts, copied; of `text` up to 8,192 bytes and of

@@ -15,11 +15,11 @@
  * A task is a row that your transaction inserts: it is there when you commit and gone when you roll
  * back. After the commit, the row's number is also sent to RabbitMQ, so that a worker starts within
  * a millisecond or two. That message is only a wake-up. Nothing here waits for RabbitMQ: when it is
- * down, hangs, is full, or refuses, everything here goes on at the same speed and the tasks start
- * about a second later.
+ * down, hangs, is full, or refuses, everything here continues at the same speed and the tasks
+ * start about a second later.
  *
- * Threads. A handle may be used by any number of threads at once. A PGconn may, as libpq demands,
- * be used by one thread at a time. tenon_errmsg() is of the calling thread.
+ * Threads. A handle may be used by any number of threads at once. A PGconn may be used by one
+ * thread at a time, which libpq demands. tenon_errmsg() is of the calling thread.
  *
  * Fork. A handle may be used in a forked child, which gets a connection to RabbitMQ of its own;
  * what the parent had remembered and not yet published stays with the parent. A PGconn may not be
@@ -50,7 +50,7 @@ extern "C" {
     10000 /* ids remembered for one open transaction, see tenon_enqueue() */
 #define TENON_CONNECTIONS_MAX 4096  /* connections with ids remembered, of one handle */
 #define TENON_BATCH_MAX 100000      /* payloads of one tenon_enqueue_many() */
-#define TENON_BATCH_WAKEUPS_MAX 500 /* for so many of its tasks a message is sent */
+#define TENON_BATCH_WAKEUPS_MAX 500 /* messages that one such call sends */
 #define TENON_FREE_LIMIT_MS 1500    /* how long tenon_free() may take */
 
 typedef struct tenon tenon;
@@ -58,12 +58,12 @@ typedef struct tenon tenon;
 /* What a call returns. tenon_enqueue(), tenon_enqueue_many() and tenon_prepare_statement() leave
  * the caller's transaction
  *   after OK               with the tasks in it
- *   after MISUSE, MEMORY   as it was: nothing was sent to PostgreSQL, and it can go on without them
- *   after any other code   failed, as after any other statement that fails: PostgreSQL takes
- *                          nothing but a rollback, or one to a savepoint. After RETRY the
- *                          connection may be broken, too, and the transaction gone with it.
- * tenon_commit() and tenon_rollback() end it, whatever they return but MISUSE, after which it is
- * as it was. tenon_flush() has nothing to do with it. */
+ *   after MISUSE, MEMORY   as it was: nothing was sent to PostgreSQL, and it can continue
+ *   after any other code   failed, like after any other statement that fails: PostgreSQL only
+ *                          accepts a rollback, or a rollback to a savepoint. After RETRY the
+ *                          connection may be broken too, and the transaction lost with it.
+ * tenon_commit() and tenon_rollback() end it with every code except MISUSE, after which it is
+ * unchanged. tenon_flush() does not concern it. */
 enum {
     TENON_OK = 0,
     TENON_MISUSE = 1,  /* a NULL, no kind, a connection in a wrong state: a bug in the caller */
@@ -93,23 +93,23 @@ typedef struct tenon_task {
     int priority;           /* 0 to 9, higher first; -1 = default, 4 */
     int max_attempts;       /* 1 to 1000; 0 = default, 25 */
     int64_t timeout_ms;     /* of one run, up to 30 days; 0 = default, 1 hour */
-    int64_t delay_ms;       /* start after so long; 0 = now. Not together with run_at */
-    const char *run_at;     /* start at this moment, in any form that PostgreSQL reads */
-    const char *unique_key; /* while an unfinished task holds it, that task's id is returned */
+    int64_t delay_ms;       /* start after this time; 0 = now. Not together with run_at */
+    const char *run_at;     /* start at this time, in any form that PostgreSQL reads */
+    const char *unique_key; /* if a task waits with it, that task's id is returned */
     const char *trace;      /* a W3C traceparent */
     int prepared;           /* 1: the transaction will be PREPAREd, see tenon_committed() */
-    /* With a unique_key; tenon.enqueue() in docs/sql.md says more. */
+    /* With a unique_key; see tenon.enqueue() in docs/sql.md. */
     const char *on_conflict;  /* "keep", "replace" or "merge"; NULL = keep */
-    int64_t unique_for_ms;    /* the key is taken for so long, also after the task's end; 0 = not */
-    int64_t debounce_ms;      /* start when nobody has enqueued for so long; 0 = not */
-    int64_t debounce_max_ms;  /* but no later than so long after the first; 0 = no limit */
-    const char *start_before; /* not started by then, it is expired; in any form that PostgreSQL
+    int64_t unique_for_ms;    /* reserve the key this long, even after the task's end; 0 = not */
+    int64_t debounce_ms;      /* start after this time without another enqueue; 0 = not */
+    int64_t debounce_max_ms;  /* but at the latest this long after the first; 0 = no limit */
+    const char *start_before; /* if not started by then, it expires; in any form that PostgreSQL
                                  reads */
     const char *retry;        /* "exponential(10 s, 1 h)" and such; NULL = default, "polynomial" */
-    /* Tasks together; docs/flows.md says more. */
-    const char *const *limit_keys; /* `n_limit_keys` keys whose limits hold for it */
+    /* Relations of tasks; see docs/flows.md. */
+    const char *const *limit_keys; /* `n_limit_keys` keys whose limits apply to it */
     size_t n_limit_keys;
-    int64_t flow;              /* the flow that it becomes a task of; 0 = none */
+    int64_t flow;              /* the flow to which it is added; 0 = none */
     const int64_t *depends_on; /* `n_depends_on` tasks of flows, its parents, up to 100,000 */
     size_t n_depends_on;
     const char *on_parent_dead; /* "wait", "run" or "cancel"; NULL = wait */
@@ -146,23 +146,23 @@ TENON_EXPORT void tenon_free(tenon *t);
  * no such task.
  *
  *   ret_id   where the id goes; may be NULL
- *   returns  TENON_OK, or another code: what then becomes of the transaction stands above */
+ *   returns  TENON_OK, or another code; for the state of the transaction see above */
 TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id);
 
 /* Prepare the statement of tenon_enqueue() in the session of `conn`, which makes each call
  * cheaper: once after PQconnectdb(), and again after PQreset(). Only where the session is the
  * connection's own: with a pooler between that gives sessions to transactions, do without.
  *
- * If the session loses it all the same (DISCARD ALL, DEALLOCATE ALL), tenon_enqueue() goes on
- * without, or returns TENON_RETRY once when it is in a transaction.
+ * If the session loses it (DISCARD ALL, DEALLOCATE ALL), tenon_enqueue() continues without it, or
+ * returns TENON_RETRY once when it is in a transaction.
  *
  *   returns  TENON_OK, also when it is prepared already, or a code as tenon_enqueue() */
 TENON_EXPORT int tenon_prepare_statement(tenon *t, PGconn *conn);
 
 /* Enqueue one task per payload, with one statement. RabbitMQ gets messages for the first
- * TENON_BATCH_WAKEUPS_MAX ids, tasks among them that were there already under their unique keys:
- * workers with so much to do find the rest by polling, the others in about a second.
- *   common       what they share; its payload and unique_key are not looked at
+ * TENON_BATCH_WAKEUPS_MAX ids, including tasks that existed already under their unique keys. Busy
+ * workers find the rest by polling, idle ones within about a second.
+ *   common       what they share; its payload and unique_key are ignored
  *   payloads     `n` JSON texts; NULL among them = {}
  *   unique_keys  `n` keys, or NULL: none has one
  *   ret_ids      room for `n` ids, in the order of the payloads; may be NULL

@@ -103,7 +103,8 @@ static void test_new_code_runs_the_next_task(void **state)
     run_task(fx, "second");
     write_handlers(fx, "nonsense");
     await_out(fx, p, "mode \"nonsense\"");
-    await_out(fx, p, "dev      | the worker ended with exit code 2: it starts when a file changes");
+    await_out(fx, p,
+              "dev      | the worker ended with exit code 2; it restarts when a file changes");
     write_handlers(fx, "exec");
     await_worker(fx, 3);
     run_task(fx, "second");
@@ -196,7 +197,7 @@ static void test_a_folder_is_watched(void **state)
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 1500}')");
     journal_await_started(fx, 1, LIMIT_MS);
     file_write(path_of(fx, "app/new.py", file), "print(1)\n");
-    await_out(fx, p, "app/new.py: the worker finishes what runs, and starts anew");
+    await_out(fx, p, "app/new.py: the worker finishes its tasks and restarts");
     await_worker(fx, 2);
     assert_true(test_sql_bool(fx,
                               "SELECT state = 'done' AND claims = 1 FROM tenon.tasks"

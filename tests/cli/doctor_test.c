@@ -93,13 +93,13 @@ static const struct planted planted[] = {
     {"SELECT tenon.make_partition('attempt', i) FROM generate_series(3, 100) i", "partitions",
      "tenon.attempt has 100 partitions"},
     {"GRANT SELECT ON tenon.task TO PUBLIC", "rights", "may SELECT tenon.task"},
-    {"GRANT CREATE ON SCHEMA tenon TO PUBLIC", "rights", "make objects"},
+    {"GRANT CREATE ON SCHEMA tenon TO PUBLIC", "rights", "create objects"},
     {"UPDATE tenon.home SET database = 1", "copy", "tenon adopt"},
     {"SELECT 1", "cleaner", "no cleaner leads"},
     {"SELECT 1", "workers", "no worker is alive"},
     {"INSERT INTO tenon.worker (host, pid, slots, queues, kinds, backing_off)"
      " VALUES ('h', 1, 1, '{default}', '{a}', 'a: no such file')",
-     "workers", "holds its lock no more"},
+     "workers", "no longer holds its lock"},
     {"SELECT 1", "handler", "a: no such file"},
     {"SELECT tenon.enqueue('b')", "unhandled", "a due task of kind b in queue default: no worker"},
     {"SELECT tenon.enqueue('a'); UPDATE tenon.task SET run_at = now() - interval '1 hour'"
@@ -174,7 +174,7 @@ static void test_a_wedged_cleaner(void **state)
     test_await(fx, LIMIT_MS,
                "SELECT a.state_change < clock_timestamp() - interval '1 s' FROM tenon.setting s"
                " JOIN tenon.lock k ON k.key = s.leader_key JOIN pg_stat_activity a USING (pid)");
-    assert_true(finds(fx, &sql_doctor_fleet, silent, 3, "cleaner", "has asked nothing for"));
+    assert_true(finds(fx, &sql_doctor_fleet, silent, 3, "cleaner", "has sent no query for"));
     process_signal(cleaner, SIGCONT);
     end_well(cleaner);
 }

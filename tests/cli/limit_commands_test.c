@@ -28,7 +28,7 @@ static void says(struct fixture *fx, int code, const char *out_part, const char 
 static void test_set_list_and_show(void **state)
 {
     struct fixture *fx = *state;
-    LIMIT(fx, 0, "there is no limit", "", "list");
+    LIMIT(fx, 0, "no limits", "", "list");
     LIMIT(fx, 0, "the limit tenant is set", "", "set", "tenant", "--max-running", "2",
           "--max-starts", "100/1min", "--fair", "--weight", "3");
     LIMIT(fx, 0, "", "", "set", "order", "--strict", "--when-dead", "skip", "--until",
@@ -43,7 +43,7 @@ static void test_set_list_and_show(void **state)
     LIMIT(fx, 0, "strict, until 2100-01-01 00:00:00 UTC", "", "list");
     LIMIT(fx, 0, "at once        2\nstarts         100 in 00:01:00\n", "", "show", "tenant");
     LIMIT(fx, 1, "", "there is no limit none", "show", "none");
-    LIMIT(fx, 2, "", "say what the limit tenant is: --max-running", "set", "tenant");
+    LIMIT(fx, 2, "", "the limit tenant needs --max-running", "set", "tenant");
     LIMIT(fx, 2, "", "--max-starts \"5/week\" is not allowed", "set", "tenant", "--max-starts",
           "5/week");
 }
@@ -84,9 +84,9 @@ static void test_pause_and_remove(void **state)
     LIMIT(fx, 1, "", "there is no limit t", "remove", "t");
     LIMIT(fx, 0, "", "", "set", "t", "--fair");
     LIMIT(fx, 0, "t is removed", "", "remove", "t");
-    LIMIT(fx, 2, "", "is no action", "frob");
+    LIMIT(fx, 2, "", "is not an action", "frob");
     LIMIT(fx, 2, "", "takes the name of a limit", "set");
-    LIMIT(fx, 2, "", "takes no argument", "list", "t");
+    LIMIT(fx, 2, "", "takes no further argument", "list", "t");
     LIMIT(fx, 2, "", "max_starts 0", "set", "t", "--max-starts", "0/1s");
     LIMIT(fx, 2, "", "--max-starts \"5\" is not allowed", "set", "t", "--max-starts", "5");
     LIMIT(fx, 2, "", "without spaces", "set", "a b", "--max-running", "1");
@@ -117,7 +117,7 @@ static void test_a_list_says_that_there_are_more(void **state)
     for (int i = 0; i < 2; i++) {
         test_sql(fx, "SELECT tenon.set_limit('z%d', max_running => 1)", i);
         char *out = TENON_RUN(fx, 0, "limit", "list");
-        assert_int_equal(strstr(out, "(not all: the first 1000 by name)") != NULL, i);
+        assert_int_equal(strstr(out, "(only the first 1000 by name)") != NULL, i);
         free(out);
         out = TENON_RUN(fx, 0, "limit", "list", "--json");
         json_t *all = json_loads(out, 0, NULL);

@@ -88,7 +88,7 @@ static void await_state(struct fixture *fx, int64_t id, const char *state)
 static void test_list(void **state)
 {
     struct fixture *fx = *state;
-    SAYS(fx, "no task fits", "list");
+    SAYS(fx, "no task matches", "list");
     die_all(fx, "mail", 3, "Timeout: slow");
     (void)enqueue(fx, "pay",
                   ", '{\"to\": \"ann@example.com\"}', unique_key => 'k', delay => '1 h'");
@@ -107,14 +107,14 @@ static void test_list(void **state)
     SAYS(fx, "there may be more: --cursor 2", "list", "--kind", "mail", "--limit", "2");
     SAYS(fx, "scheduled", "list", "--payload", "$.to == \"ann@example.com\"");
     SAYS(fx, "scheduled", "list", "--unique-key", "k");
-    SAYS(fx, "no task fits", "list", "--kind", "pay", "--older-than", "1h");
-    SAYS(fx, "no task fits", "list", "--error", "Refused");
+    SAYS(fx, "no task matches", "list", "--kind", "pay", "--older-than", "1h");
+    SAYS(fx, "no task matches", "list", "--error", "Refused");
     SAYS(fx, "5\n", "enqueue", "child", "--flow",
          (free(test_sql_text(fx, "SELECT tenon.flow('f')")), "1"), "--limit-keys", "tenant:42");
     SAYS(fx, "child", "list", "--flow", "1");
     SAYS(fx, "child", "list", "--limit-key", "tenant:42");
-    SAYS(fx, "no task fits", "list", "--flow", "2");
-    SAYS(fx, "no task fits", "list", "--limit-key", "tenant:4");
+    SAYS(fx, "no task matches", "list", "--flow", "2");
+    SAYS(fx, "no task matches", "list", "--limit-key", "tenant:4");
     SAYS(fx, "1 task cancelled", "cancel", "--flow", "1", "--yes");
     FAILS(fx, 2, "--flow \"x\" is not allowed", "list", "--flow", "x");
     FAILS(fx, 1, "a predicate of SQL/JSON path", "list", "--payload", "$.to ==");
@@ -129,8 +129,9 @@ static void test_which_errors_there_are(void **state)
     die_all(fx, "mail", 2, "TimeoutError: slow");
     die_all(fx, "mail", 1, "ValueError: bad");
     die_all(fx, "pay", 1, "Refused: no");
-    const char *says = "no task has the error Timeout; those that fit otherwise have: "
-                       "TimeoutError 2, ValueError 1\n";
+    const char *says =
+        "no task has the error Timeout; the tasks that match the other options have: "
+        "TimeoutError 2, ValueError 1\n";
     FAILS(fx, 0, says, "retry", "--state", "dead", "--kind", "mail", "--error", "Timeout",
           "--dry-run");
     FAILS(fx, 0, says, "retry", "--kind", "mail", "--error", "Timeout", "--yes", "--json");
@@ -154,8 +155,9 @@ static void test_acts_are_shown_first(void **state)
     struct fixture *fx = *state;
     die_all(fx, "mail", 5, "Timeout: slow");
     die_all(fx, "mail", 2, "Refused: no");
-    FAILS(fx, 2, "say which tasks", "retry");
-    FAILS(fx, 2, "5 tasks would be retried: say --yes", "retry", "--error", "Timeout");
+    FAILS(fx, 2, "name the tasks by their ids", "retry");
+    FAILS(fx, 2, "5 tasks would be retried: there is no terminal to ask on; pass --yes", "retry",
+          "--error", "Timeout");
     SAYS(fx, "5 tasks would be retried, the first of them", "retry", "--error", "Timeout",
          "--dry-run");
     die_all(fx, "exec", 1, "exit status 1: ValueError: bad address");
@@ -185,7 +187,7 @@ static void test_acts_are_shown_first(void **state)
                         "delete");
     json_decref(o);
     SAYS(fx, "\"why\": \"it is back\"", "audit");
-    FAILS(fx, 2, "say what to change: --priority, --run-at or --max-crashes", "set", "17");
+    FAILS(fx, 2, "give what to change: --priority, --run-at or --max-crashes", "set", "17");
 }
 
 static void test_acts_by_id(void **state)
@@ -194,8 +196,8 @@ static void test_acts_by_id(void **state)
     die_all(fx, "a", 2, "x");
     (void)enqueue(fx, "a", "");
     SAYS(fx, "2 tasks retried", "retry", "1", "2");
-    FAILS(fx, 1, "task 3 is ready: it is waiting already\n", "retry", "3");
-    FAILS(fx, 1, "task 3 is ready, and not dead, done, cancelled or expired\n", "delete", "3");
+    FAILS(fx, 1, "task 3 is ready already\n", "retry", "3");
+    FAILS(fx, 1, "task 3 is ready, not dead, done, cancelled or expired\n", "delete", "3");
     FAILS(fx, 1, "there is no task 17", "cancel", "3", "17");
     await_state(fx, 3, "cancelled");
     struct held running;
@@ -222,7 +224,7 @@ static void test_an_act_at_a_rate(void **state)
     FAILS(fx, 2, "--rate \"0/s\" is not allowed", "retry", "1", "--rate", "0/s");
 }
 
-/* A list goes on until its page is full or everything was read: here each answer has one piece. */
+/* A list continues until its page is full or everything was read: here an answer has one piece. */
 static void test_a_list_goes_on(void **state)
 {
     struct fixture *fx = *state;
@@ -246,7 +248,7 @@ static void test_a_list_goes_on(void **state)
     assert_int_equal(number(json_array_get(tasks, 0), "id"), 1);
     assert_false(json_is_null(json_object_get(o, "next")));
     json_decref(o);
-    SAYS(fx, "no task fits", "list", "--kind", "none");
+    SAYS(fx, "no task matches", "list", "--kind", "none");
 }
 
 /* What was found beforehand is not what there is to do, where the search has found too many for its
@@ -342,7 +344,7 @@ static void test_a_paused_kind(void **state)
     SAYS(fx, "tenon resume --kind a", "why", text);
     SAYS(fx, "paused by", "kind", "a");
     SAYS(fx, "\"paused_why\": \"it is broken\"", "kind", "--json");
-    SAYS(fx, "the kind a goes on", "resume", "--kind", "a");
+    SAYS(fx, "the kind a is resumed", "resume", "--kind", "a");
     await_state(fx, id, "done");
     SAYS(fx, "the kind a was not paused", "resume", "--kind", "a");
     end_well(workers[0]);
@@ -361,14 +363,14 @@ static void test_everything_paused(void **state)
     free(TENON_RUN(fx, 0, "worker", "--until-empty", "--handler", handler(h, "a=pool:%s", "pool")));
     await_state(fx, id, "ready");
     SAYS(fx, "the queue default is paused", "pause", "default");
-    SAYS(fx, "everything goes on", "resume", "--all");
+    SAYS(fx, "everything is resumed", "resume", "--all");
     process_await_line(p, "event=kinds_paused kinds=\"\"", LIMIT_MS);
     await_state(fx, queued, "ready");
-    SAYS(fx, "the queue default goes on", "resume", "default");
+    SAYS(fx, "the queue default is resumed", "resume", "default");
     await_state(fx, id, "done");
     await_state(fx, queued, "done");
-    FAILS(fx, 2, "say what: a queue, or --kind", "pause");
-    FAILS(fx, 2, "say what: a queue, or --kind", "pause", "default", "--all");
+    FAILS(fx, 2, "give one of: a queue, --kind", "pause");
+    FAILS(fx, 2, "give one of: a queue, --kind", "pause", "default", "--all");
     end_well(p);
 }
 
@@ -482,7 +484,7 @@ static void test_a_mistyped_queue(void **state)
     (void)enqueue(fx, "a", ", queue => 'mail'");
     FAILS(fx, 0, "no task, schedule or worker has the queue mial yet", "pause", "mial");
     SAYS(fx, "the queue mial is paused", "status");
-    SAYS(fx, "the queue mial goes on", "resume", "mial");
+    SAYS(fx, "the queue mial is resumed", "resume", "mial");
     char *out = TENON_RUN(fx, 0, "status");
     assert_null(strstr(out, "mial"));
     free(out);
@@ -492,7 +494,7 @@ static void test_a_mistyped_queue(void **state)
     struct process *p = TENON(fx, "pause", "set_up");
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     assert_int_equal(process_lines(p, "has the queue"), 0);
-    SAYS(fx, "the queue set_up goes on", "resume", "set_up");
+    SAYS(fx, "the queue set_up is resumed", "resume", "set_up");
     assert_int_equal(test_sql_int(fx, "SELECT priority FROM tenon.queue WHERE name = 'set_up'"), 7);
 }
 
@@ -506,13 +508,13 @@ static void test_pause_of_what_is_a_limit(void **state)
     assert_int_equal(process_wait(p, LIMIT_MS), 2);
     char *log = file_text(p->log);
     assert_contains(log, "the queue \"tenant:9\" is not allowed");
-    assert_contains(log, "if a limit is meant: tenon limit pause tenant:9\n");
-    assert_null(strstr(log, "mistyped"));
+    assert_contains(log, "to pause a limit: tenon limit pause tenant:9\n");
+    assert_null(strstr(log, "the name is wrong"));
     free(log);
-    FAILS(fx, 0, "tenon resume tenant; if a limit is meant: tenon limit pause tenant\n", "pause",
+    FAILS(fx, 0, "tenon resume tenant; to pause a limit: tenon limit pause tenant\n", "pause",
           "tenant");
-    FAILS(fx, 2, "if a limit is meant: tenon limit pause tenant:8\n", "pause", "tenant:8");
-    FAILS(fx, 2, "does not start with . or -\n", "pause", "a:9");
+    FAILS(fx, 2, "to pause a limit: tenon limit pause tenant:8\n", "pause", "tenant:8");
+    FAILS(fx, 2, "the first not . or -\n", "pause", "a:9");
 }
 
 /* --- defaults and status -------------------------------------------------------------------- */
@@ -520,7 +522,7 @@ static void test_pause_of_what_is_a_limit(void **state)
 static void test_defaults(void **state)
 {
     struct fixture *fx = *state;
-    SAYS(fx, "no defaults of its own", "queue", "mail");
+    SAYS(fx, "no defaults are set", "queue", "mail");
     SAYS(fx, "mail", "queue", "mail", "--priority", "7", "--timeout", "2min");
     SAYS(fx, "00:02:00", "queue");
     json_t *o = parse(TENON_RUN(fx, 0, "queue", "mail", "--unset", "timeout", "--json"));
@@ -535,8 +537,8 @@ static void test_defaults(void **state)
     assert_string_equal(json_string_value(json_object_get(row, "on_timeout")), "dead");
     assert_int_equal(number(row, "timeout_min_ms"), 1000);
     json_decref(o);
-    FAILS(fx, 2, "say whose defaults", "queue", "--priority", "7");
-    FAILS(fx, 2, "that is no default", "queue", "mail", "--unset", "colour");
+    FAILS(fx, 2, "the name is missing: tenon", "queue", "--priority", "7");
+    FAILS(fx, 2, "there is no such default", "queue", "mail", "--unset", "colour");
 }
 
 /* Lines come each second, and count what happens. */

@@ -1,7 +1,7 @@
 /* label: e2e */
 /* timeout: 240 */
 /* only: all */
-/* `tenon schedule`: its actions, and a file that schedules are kept in step with. */
+/* `tenon schedule`: its actions, and a file that schedules are synced from. */
 #include "tests/support/fixture.h"
 #include "tests/support/process.h"
 
@@ -47,7 +47,7 @@ static json_t *json_of(struct fixture *fx, const char *const *args)
 static void test_add_list_and_show(void **state)
 {
     struct fixture *fx = *state;
-    SCHEDULE(fx, 0, "there is no schedule", "", "list");
+    SCHEDULE(fx, 0, "no schedules", "", "list");
     SCHEDULE(fx, 0, "nightly ticks next at 20", "", "add", "nightly", "--cron", "30 3 * * *",
              "--zone", "Europe/Berlin", "--kind", "report", "--payload", "{\"days\": 1}",
              "--priority", "7", "--timeout", "5min", "--catch-up", "all");
@@ -113,7 +113,7 @@ static void test_a_mistyped_kind(void **state)
 {
     struct fixture *fx = *state;
     SCHEDULE(fx, 0, "typo ticks next",
-             "no worker has had a handler for the kind reprot yet; if that is mistyped: tenon"
+             "no worker has had a handler for the kind reprot yet; if the name is wrong: tenon"
              " schedule remove typo\n",
              "add", "typo", "--every", "1h", "--kind", "reprot");
     test_sql(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds) VALUES ('h', 1, 1,"
@@ -153,11 +153,11 @@ static void test_acts(void **state)
 static void test_what_is_refused(void **state)
 {
     struct fixture *fx = *state;
-    SCHEDULE(fx, 2, "", "\"frob\" is no action", "frob");
+    SCHEDULE(fx, 2, "", "\"frob\" is not an action", "frob");
     SCHEDULE(fx, 2, "", "tenon schedule pause NAME", "pause");
     SCHEDULE(fx, 2, "", "tenon schedule sync FILE", "sync");
-    SCHEDULE(fx, 2, "", "\"x\" is one too many", "list", "x");
-    SCHEDULE(fx, 2, "", "--kind is not given", "add", "s", "--cron", "@daily");
+    SCHEDULE(fx, 2, "", "unexpected argument \"x\"", "list", "x");
+    SCHEDULE(fx, 2, "", "--kind is missing", "add", "s", "--cron", "@daily");
     SCHEDULE(fx, 2, "", "month: 13 is not 1 to 12", "add", "s", "--kind", "a", "--cron",
              "0 0 1 13 *");
     SCHEDULE(fx, 2, "", "--every \"1 day\" is not allowed", "add", "s", "--kind", "a", "--every",
@@ -201,7 +201,7 @@ static void test_the_example(void **state)
     free(dry);
     free(TENON_RUN(fx, 0, "schedule", "sync", path));
     char *again = TENON_RUN(fx, 0, "schedule", "sync", path);
-    assert_string_equal(again, "nothing has changed\n");
+    assert_string_equal(again, "no changes\n");
     free(again);
     assert_true(test_sql_bool(
         fx, "SELECT count(*) = 5 AND bool_and(zone = 'Europe/Berlin' AND source = 'shop.schedules')"
@@ -258,16 +258,17 @@ static void test_what_a_file_may_not_say(void **state)
     } table[] = {
         {"ok @daily a\nbad 0 25 * * * a\n", "one:2: tenon: cron: hour: 25 is not 0 to 23"},
         {"ok @daily a\nok @daily b\n", "one:1: tenon: name 'ok' is not allowed"},
-        {"bad @daily\n", "one:1: a schedule is NAME, a cron expression or every TIME, KIND: bad"},
-        {"bad 0 1 * * a\n", "one:1: a schedule is NAME"},
-        {"bad every 5 a\n", "one:1: a time is a number and ms, s, min, h or d, and not 5"},
-        {"bad @daily a timeout=5\n", "one:1: a time is"},
-        {"bad @daily a colour=red\n", "one:1: there is zone="},
-        {"bad @daily a b\n", "one:1: KEY=VALUE or a JSON object is expected, and not b"},
-        {"\n\nzone=UTC b\n", "one:3: KEY=VALUE is expected, and not b"},
+        {"bad @daily\n",
+         "one:1: expected NAME, a cron expression or every TIME, and KIND, got only bad"},
+        {"bad 0 1 * * a\n", "one:1: expected NAME"},
+        {"bad every 5 a\n", "one:1: a time must be a number and ms, s, min, h or d, not 5"},
+        {"bad @daily a timeout=5\n", "one:1: a time must be"},
+        {"bad @daily a colour=red\n", "one:1: the keys are zone"},
+        {"bad @daily a b\n", "one:1: expected KEY=VALUE or a JSON object, got b"},
+        {"\n\nzone=UTC b\n", "one:3: expected KEY=VALUE, got b"},
         {"bad @daily a {\"n\": }\n", "one:1: invalid input syntax for type json"},
         {"bad @daily a priority=high\n", "one:1: invalid input syntax for type integer"},
-        {"theirs @daily a\n", "one:1: tenon: the schedule theirs is kept in step with 'two'"},
+        {"theirs @daily a\n", "one:1: tenon: the schedule theirs is synced from 'two'"},
     };
     struct fixture *fx = *state;
     char path[300];

@@ -367,7 +367,7 @@ static void judge_refused(const struct frozen *z)
 {
     char refused[100], lost[100];
     bool is_cut = z->way == UNTIL_PAST_DEADLINE && strcmp(languages[z->language], "sql") == 0;
-    (void)snprintf(refused, sizeof refused, "tenon: the claim '%lld/%lld/", (long long)z->id,
+    (void)snprintf(refused, sizeof refused, "tenon: claim '%lld/%lld/", (long long)z->id,
                    (long long)z->claims);
     (void)snprintf(lost, sizeof lost, "event=claim_lost task=%lld ", (long long)z->id);
     server_use(POSTGRES);

@@ -195,7 +195,7 @@ static void worker_says(struct fixture *fx, const char *insecure)
     assert_int_equal(process_lines(p, text), 1);
     process_kill(p);
     says(fx, (const char *const[]){"setup", "--database-url", url, "--amqp-url", "none", NULL},
-         NULL, 0, "insecure on the way: PostgreSQL not verified");
+         NULL, 0, "insecure connections: PostgreSQL not verified");
 }
 
 static void test_what_is_insecure_is_told(void **state)

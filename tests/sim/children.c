@@ -230,7 +230,7 @@ static void run_finishes(struct sim *s, int node, int64_t entry)
         server_wait(s, run_finishes, node, entry);
         return;
     }
-    if (done == ANSWER_NONE) { /* the claim is not valid any more */
+    if (done == ANSWER_NONE) { /* the claim is no longer valid */
         session_end(s, r->session);
         r->session = 0;
         r->outcome = OUTCOME_FAILED;

@@ -107,7 +107,7 @@ static void test_a_start_without_end(void **state)
     assert_contains(text, " s: importing shop.tasks, on worker ");
     free(text);
     text = TENON_RUN(fx, 0, "status");
-    assert_contains(text, "has handlers whose first child is still starting:\nslow: for ");
+    assert_contains(text, "has handlers whose first process is still starting:\nslow: for ");
     free(text);
     process_await_line(p, "event=handler_starting", LIMIT_MS);
     assert_int_equal(process_lines(p, "text=\"slow: starting for 10 s; the start limit is 13 s\""),
@@ -153,8 +153,8 @@ static void test_words_before_the_hello(void **state)
         TENON(fx, "worker", "--slots", "1", "--handler",
               "a=pool:echo; echo '> shop@1.0.0 start'; echo '{\"hello\":\"tenon\"}'; cat");
     process_await_line(p,
-                       "protocol error: something was printed to stdout before the hello: an empty "
-                       "line (stdout is for the protocol only",
+                       "protocol error: expected a hello on stdout, got: an empty line (stdout is "
+                       "for the protocol only",
                        LIMIT_MS);
     end_well(p);
 }

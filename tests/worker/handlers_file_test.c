@@ -83,11 +83,11 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { command = sh mode = pool chunk_size = 2 chunk_wait = 10001ms }",
             ":1: handler \"a\": chunk_wait \"10001ms\" is not allowed: a time up to 10s");
     refuses("handler a { command = sh chunk_size = 2 }",
-            ":1: handler \"a\": chunk_size is for mode \"pool\"");
+            ":1: handler \"a\": chunk_size requires mode \"pool\"");
     refuses("handler a { command = sh mode = pool chunk_size = 2 in_flight = 3 }",
-            "chunk_size and in_flight do not go together");
+            "chunk_size and in_flight cannot be used together");
     refuses("handler a { command = sh mode = pool chunk_wait = 3ms }",
-            "chunk_wait is for a handler with chunk_size");
+            "chunk_wait requires chunk_size");
     refuses("handler \"a b\" { command = sh }", "kind \"a b\" is not allowed");
     refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
             ":2: handler \"b,a\": kind \"a\" has two handlers");
@@ -96,13 +96,15 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { command = sh } /* handler b {",
             ":1: a section, string or comment is not closed");
     refuses("handler a { command = /no/such/program }",
-            ":1: handler \"a\": /no/such/program is not there, or is no program");
-    refuses("handler a { command = no-such-program }", "no-such-program in PATH is not there");
-    refuses("handler a { command = /etc/passwd }", "/etc/passwd is not there, or is no program");
-    refuses("handler a { command = ./sh directory = /tmp }", "./sh in /tmp is not there");
+            ":1: handler \"a\": there is no executable /no/such/program");
+    refuses("handler a { command = no-such-program }",
+            "there is no executable no-such-program in PATH");
+    refuses("handler a { command = /etc/passwd }", "there is no executable /etc/passwd");
+    refuses("handler a { command = ./sh directory = /tmp }", "there is no executable ./sh in /tmp");
     char here[400], says[500];
     assert_non_null(getcwd(here, sizeof here));
-    (void)snprintf(says, sizeof says, "handler \"a\": ./no-such in %s is not there", here);
+    (void)snprintf(says, sizeof says, "handler \"a\": there is no executable ./no-such in %s",
+                   here);
     refuses("handler a { command = ./no-such }", says);
     refuses("", "no handler is given");
     refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
@@ -125,7 +127,7 @@ static void test_start_limit(void **state)
         ":1: handler \"a\": start_limit \"90\" is not allowed: a time from 1s to 1h, such as 90s");
     refuses("handler a { command = sh mode = pool start_limit = 999ms }", "is not allowed");
     refuses("handler a { command = sh mode = pool start_limit = 2h }", "is not allowed");
-    refuses("handler a { command = sh start_limit = 90s }", "start_limit is for mode \"pool\"");
+    refuses("handler a { command = sh start_limit = 90s }", "start_limit requires mode \"pool\"");
 }
 
 static void test_variables(void **state)

@@ -222,7 +222,7 @@ static void test_lines_of_nobody(void **state)
         buf_put_text(&p.in, lines[i]);
         buf_put_char(&p.in, '\n');
         assert_false(pool_take(&p, &m, &f));
-        assert_contains(f.text, "that is no line of a worker's");
+        assert_contains(f.text, "not a line of a worker");
         pool_close(&p);
     }
 }
@@ -252,12 +252,12 @@ static void test_options(void **state)
         const char *args[5], *error;
     } wrong[] = {
         {{"tenon-http"}, "--url is missing"},
-        {{"tenon-http", "--url", "ftp://example.org/"}, "begins with http:// or https://"},
-        {{"tenon-http", "--url", "example.org"}, "begins with http:// or https://"},
-        {{"tenon-http", "--url"}, "--url is no option, or lacks its value"},
+        {{"tenon-http", "--url", "ftp://example.org/"}, "must begin with http:// or https://"},
+        {{"tenon-http", "--url", "example.org"}, "must begin with http:// or https://"},
+        {{"tenon-http", "--url"}, "--url is not an option, or its value is missing"},
         {{"tenon-http", "--in-flight", "1025"}, "not a number from 1 to 1024"},
         {{"tenon-http", "--secret-file", "/nowhere"}, "/nowhere"},
-        {{"tenon-http", "x"}, "x is no option"},
+        {{"tenon-http", "x"}, "x is not an option"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

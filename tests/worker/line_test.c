@@ -123,10 +123,9 @@ static void test_starting_lines(void **state)
         {"{\"starting\":\"a\\nb\",\"more\":1}", "a b", NULL},
         {"{\"starting\":\"\"}", "?", NULL},
         {"{\"starting\":\"x\",\"hello\":\"tenon\"}", "", NULL},
-        {"{\"starting\":7}", NULL, "the first line is not {\"hello\":\"tenon\"}"},
-        {"> shop@1.0.0 start", NULL,
-         "something was printed to stdout before the hello: > shop@1.0.0 start (stdout is for the"},
-        {"", NULL, "before the hello: an empty line (stdout is"},
+        {"{\"starting\":7}", NULL, "expected a hello on stdout, got: {\"starting\":7}"},
+        {"> shop@1.0.0 start", NULL, "got: > shop@1.0.0 start (stdout is for the"},
+        {"", NULL, "on stdout, got: an empty line (stdout is"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct fault f = {0};

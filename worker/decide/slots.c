@@ -364,7 +364,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     memcpy(c->error_class, e->error_class, sizeof c->error_class);
     if (e->outcome == OUTCOME_RELEASED && d->stop_level == 0 && returns_too_often(c)) {
         held_end(d, c, OUTCOME_FAILED,
-                 error_text("it was interrupted time and again", e->error ? e->error : ""));
+                 error_text("it was interrupted again and again", e->error ? e->error : ""));
         free(e->error);
         return;
     }
@@ -381,7 +381,7 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
         return NULL;
     }
     if (retired) {
-        return returns_too_often(c) ? "no child answered it before it retired, time and again"
+        return returns_too_often(c) ? "no process answered before it retired, again and again"
                                     : NULL;
     }
     return s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
