@@ -160,11 +160,11 @@ static bool body_read(const struct http_request *r, json_t **ret, struct fault *
     json_error_t error;
     const char *type = http_header(r, "Content-Type");
     if (!type || strncmp(type, "application/json", 16) != 0) {
-        return fault_set(f, FAULT_REFUSED, "the body must be of the type application/json");
+        return fault_set(f, FAULT_REFUSED, "the body must have the type application/json");
     }
     *ret = json_loads(r->body, JSON_REJECT_DUPLICATES, &error);
     if (!*ret || !json_is_object(*ret)) {
-        return fault_set(f, FAULT_REFUSED, "the body is no JSON object%s%s", *ret ? "" : ": ",
+        return fault_set(f, FAULT_REFUSED, "the body is not a JSON object%s%s", *ret ? "" : ": ",
                          *ret ? "" : error.text);
     }
     return true;
@@ -211,14 +211,14 @@ void api_answer(struct ui *ui, const struct http_request *r, struct http_answer 
     a->type = "application/json";
     http_answer_header(a, "Cache-Control", "no-store");
     if (!route) {
-        put_error(a, 404, "there is no such path, or not for this method");
+        put_error(a, 404, "there is no such path, or it does not take this method");
     } else if (strcmp(route->method, "POST") == 0 && !gate_origin(r, &f)) {
         put_error(a, 403, f.text);
     } else if (route->needs != NOBODY && !auth_knows(ui->auth, r, &c.who, &f)) {
         put_unknown(&c, &f);
     } else if (route->needs == OPERATOR &&
                (c.who.read_only || option_flag(ui->options, OPTION_READ_ONLY))) {
-        put_error(a, 403, c.who.read_only ? "you may only read" : "this page is read-only");
+        put_error(a, 403, c.who.read_only ? "you have read-only access" : "this page is read-only");
     } else {
         run_route(route, &c);
     }

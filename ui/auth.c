@@ -44,7 +44,7 @@ static bool secret_make(char text[SECRET_TEXT_BYTES], struct fault *f)
 {
     unsigned char bytes[SECRET_BYTES];
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-        return fault_set(f, FAULT_RETRY, "the kernel gives no random bytes");
+        return fault_set(f, FAULT_RETRY, "could not get random bytes from the kernel");
     }
     for (int i = 0; i < SECRET_BYTES; i++) {
         (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
@@ -128,7 +128,7 @@ bool auth_has_passwords(const struct auth *a)
 
 /* --- tries ---------------------------------------------------------------------------------- */
 
-static const char too_many[] = "too many logins from this address have failed: wait a minute";
+static const char too_many[] = "too many failed logins from this address: wait a minute";
 
 static size_t slot_of(const struct http_request *r)
 {
@@ -187,7 +187,7 @@ static bool bearer_fits(struct auth *a, const struct http_request *r, const char
         return fault_set(f, FAULT_AGAIN, too_many);
     }
     if (!secrets_equal(a->token, token)) {
-        return fault_set(f, FAULT_REFUSED, "that is not the token");
+        return fault_set(f, FAULT_REFUSED, "wrong token");
     }
     forget_try(a, slot);
     return true;
@@ -261,8 +261,7 @@ bool auth_login(struct auth *a, const struct http_request *r, const char *token,
     }
     if (!(token && secrets_equal(a->token, token)) &&
         !(a->passwords && user && password && passwords_fit(a->passwords, user, password, &who))) {
-        return fault_set(f, FAULT_REFUSED,
-                         token ? "that is not the token" : "that is not the name and its password");
+        return fault_set(f, FAULT_REFUSED, token ? "wrong token" : "wrong name or password");
     }
     forget_try(a, slot);
     if (!session_begin(a, &who, &s, f)) {

@@ -46,7 +46,7 @@ static bool object_of(const json_t *body, const char *key, char **ret, struct fa
         return true;
     }
     if (!json_is_object(value)) {
-        return fault_set(f, FAULT_REFUSED, "\"%s\" is no object", key);
+        return fault_set(f, FAULT_REFUSED, "\"%s\" must be an object", key);
     }
     *ret = json_dumps(value, JSON_COMPACT);
     return *ret || fault_memory(f);
@@ -193,16 +193,29 @@ bool change_resume(struct call *c, struct fault *f)
     return change_target(c, &sql_pause_resume, f);
 }
 
+/* Is the act one of these, separated by spaces? */
+static bool act_check(const struct wanted *w, const char *allowed, struct fault *f)
+{
+    size_t n = w->act ? strlen(w->act) : 0;
+    for (const char *at = allowed; n > 0 && *at; at += strspn(at, " ")) {
+        size_t bytes = strcspn(at, " ");
+        if (bytes == n && memcmp(at, w->act, n) == 0) {
+            return true;
+        }
+        at += bytes;
+    }
+    return fault_set(f, FAULT_REFUSED, "\"act\" must be one of %s", allowed);
+}
+
 bool change_schedule(struct call *c, struct fault *f)
 {
     struct wanted w;
     struct rows *rows = NULL;
-    bool ok = wanted_read(&w, c->body, f);
+    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume run-now remove", f);
     const char *const params[] = {w.act ? w.act : "", w.name, w.why};
     ok = ok && exec_as(c, &sql_schedule_act, params, 3, &rows, f);
     if (ok && rows_is_null(rows, 0, 0)) {
-        ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s, or no such act",
-                       w.name ? w.name : "");
+        ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s", w.name ? w.name : "");
     } else if (ok) {
         buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
     }
@@ -215,12 +228,9 @@ bool change_flow(struct call *c, struct fault *f)
 {
     struct wanted w;
     struct rows *rows = NULL;
-    bool ok = wanted_read(&w, c->body, f);
+    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "cancel close", f);
     const char *const params[] = {*w.flow ? w.flow : "0"};
-    bool closes = ok && w.act && strcmp(w.act, "close") == 0;
-    if (ok && !closes && !(w.act && strcmp(w.act, "cancel") == 0)) {
-        ok = fault_set(f, FAULT_REFUSED, "\"act\" is cancel or close");
-    }
+    bool closes = ok && strcmp(w.act, "close") == 0;
     ok = ok && exec_as(c, closes ? &sql_flow_close : &sql_flow_cancel, params, 1, &rows, f);
     if (ok) {
         buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
@@ -237,12 +247,14 @@ bool change_limit(struct call *c, struct fault *f)
 {
     struct wanted w;
     struct rows *rows = NULL;
-    bool ok = wanted_read(&w, c->body, f);
+    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume remove", f);
     const char *const params[] = {w.act ? w.act : "", w.name ? w.name : "", w.why};
     ok = ok && exec_as(c, &sql_limit_act, params, 3, &rows, f);
     if (ok && rows_is_null(rows, 0, 0)) {
         ok = fault_set(f, FAULT_ABSENT,
-                       "there is no limit %.100s, or it is not paused, or no such act", params[1]);
+                       strcmp(w.act, "resume") == 0 ? "the limit %.100s is not paused"
+                                                    : "there is no limit %.100s",
+                       params[1]);
     } else if (ok) {
         buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
     }

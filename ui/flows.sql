@@ -1,4 +1,4 @@
--- A page of flows, the newest first, each as JSON; of each at most so many tasks are counted, from the index alone.
+-- A page of flows, the newest first, each as JSON; of each at most this many tasks are counted, from the index alone.
 --   $1 bigint  only numbers below this one; NULL = all    $2 integer  how many    $3 integer  how many tasks to count of each
 SELECT json_build_object(
     'id', f.id, 'name', f.name,

@@ -53,8 +53,8 @@ bool gate_host(const struct options *o, const struct http_request *r, struct fau
     char name[NAME_BYTES];
     return (host && host_name(host, name) && may_be_named(o, name)) ||
            fault_set(f, FAULT_REFUSED,
-                     "the host \"%.100s\" is not known here: if this page shall be reached by that "
-                     "name, give it with --hosts",
+                     "the host \"%.100s\" is not known here: to reach the page by that name, start "
+                     "tenon ui with --hosts",
                      host ? host : "");
 }
 

@@ -42,17 +42,20 @@ static bool add_user(struct passwords *p, const char *path, int line, char *text
 {
     char *hash = strchr(text, ':'), *rights = hash ? strchr(hash + 1, ':') : NULL;
     if (!hash || p->n == AUTH_USERS_MAX) {
-        return bad_line(path, line, hash ? "one name too many" : "no colon", f);
+        return bad_line(path, line, hash ? "too many names" : "there is no colon", f);
     }
     *hash++ = '\0';
     if (rights) {
         *rights++ = '\0';
     }
     if (rights && strcmp(rights, "read-only") != 0) {
-        return bad_line(path, line, "the third part is not read-only", f);
+        return bad_line(path, line, "the third part must be read-only", f);
     }
     if (!is_name(text) || hash[0] != '$' || strlen(hash) >= CRYPT_OUTPUT_SIZE) {
-        return bad_line(path, line, is_name(text) ? "that is no hash" : "that is no name", f);
+        return bad_line(path, line,
+                        is_name(text) ? "the hash is not one of crypt(3)"
+                                      : "the name is not allowed",
+                        f);
     }
     struct user *u = &p->users[p->n];
     u->hash = strdup(hash);
@@ -78,7 +81,7 @@ static bool add_users(struct passwords *p, const char *path, struct buf *text, s
             return false;
         }
     }
-    return p->n > 0 || fault_set(f, FAULT_CONFIG, "%s: there is no name in it", path);
+    return p->n > 0 || fault_set(f, FAULT_CONFIG, "%s contains no names", path);
 }
 
 bool passwords_read(const char *path, struct passwords **ret, struct fault *f)

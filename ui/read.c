@@ -67,7 +67,7 @@ static bool number_read(const struct call *c, const char *name, const char *with
     *ret = text && *text ? text : without;
     size_t digits = *ret ? strspn(*ret, "0123456789") : 1;
     return (digits > 0 && digits <= DIGITS_MAX && (!*ret || !(*ret)[digits])) ||
-           fault_set(f, FAULT_REFUSED, "%s is no whole number: \"%.100s\"", name, *ret);
+           fault_set(f, FAULT_REFUSED, "%s must be a whole number, not \"%.100s\"", name, *ret);
 }
 
 static bool page_read(const struct call *c, const char **cursor, const char **limit,
@@ -79,7 +79,7 @@ static bool page_read(const struct call *c, const char **cursor, const char **li
     }
     long long n = strtoll(*limit, NULL, 10);
     return (n >= 1 && n <= PAGE_TASKS_MAX) ||
-           fault_set(f, FAULT_REFUSED, "limit is 1 to %d", PAGE_TASKS_MAX);
+           fault_set(f, FAULT_REFUSED, "limit must be 1 to %d", PAGE_TASKS_MAX);
 }
 
 static bool exec(struct call *c, const struct statement *statement, const char *const *params,

@@ -1,6 +1,6 @@
--- What a task has to do with others, as JSON: its flow, the tasks that it was to wait for and those that wait or waited for it,
+-- The relations of a task to others, in JSON: its flow, the tasks that it depends on and those that depend on it,
 -- the signal that it waits for, and its keys with their limits.
---   $1 bigint  the task    $2 integer  so many parents, and so many children, at most
+--   $1 bigint  the task    $2 integer  the maximum number of parents, and of children
 --   $3 integer  how many tasks of its flow to read for children
 WITH me AS MATERIALIZED (
     SELECT t.id, t.limit_keys, m.flow, m.name, m.parents
@@ -32,6 +32,6 @@ SELECT json_build_object(
                    'key', k.key, 'rule', r.rule, 'max_running', r.max_running, 'max_starts', r.max_starts,
                    'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL,
                    'weight', r.weight, 'paused', r.paused, 'until', r.until,
-                   'stands', (SELECT l.state FROM tenon.limit_task l WHERE l.key = k.key AND l.task_id = me.id)) ORDER BY k.place), '[]')
+                   'state', (SELECT l.state FROM tenon.limit_task l WHERE l.key = k.key AND l.task_id = me.id)) ORDER BY k.place), '[]')
                FROM unnest(me.limit_keys) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r))::text
 FROM me;

@@ -1,6 +1,6 @@
 -- Tasks that fit a filter, the newest or the oldest first, each with the beginning of its payload, or the size of one that is
--- stored apart, as to read 50 of 1 MB costs half a second; it reads for 25 ms, found or not. In
--- each row, of which there is at least one, where to go on, or NULL: that was all; and the share of all ids that has been read.
+-- stored apart, because to read 50 of 1 MB costs half a second; it reads for 25 ms, even if it finds nothing. In
+-- each row, of which there is at least one, where to continue, or NULL: that was all; and the share of all ids that has been read.
 --   $1 jsonb  the filter    $2 bigint  only ids behind this one; NULL = all    $3 integer  how many    $4 boolean  the oldest first
 WITH f AS MATERIALIZED (
     SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 25, $4::boolean)

@@ -39,7 +39,7 @@ static bool ui_open(struct ui *ui, struct fault *f)
     }
     if (!http_is_loopback(ui->http) && !secret) {
         return fault_set(f, FAULT_CONFIG,
-                         "at %s other machines can reach the page: that needs --password-file or "
+                         "other machines can reach the page at %s: this needs --password-file or "
                          "--token-file",
                          http_where(ui->http));
     }

@@ -96,7 +96,7 @@ def find_and_retry(page, task):
     page.shows_rows(1)
     assert page.first("tbody a") == task
     page.type(By.LINK_TEXT, task, Keys.ENTER)
-    page.shows("it failed once")
+    page.shows("failed once")
     page.button("Retry")
     page.shows("Why (for the audit)")
     page.type(By.NAME, "why", "the mail server is back", Keys.ENTER)
@@ -116,7 +116,7 @@ def pause_and_resume(page):
     page.button("Pause")
     page.shows("The queue default is paused")
     page.button("Resume the queue default")
-    page.shows("The queue default goes on.")
+    page.shows("The queue default is resumed.")
     page.until("waited for no trouble", lambda: "is paused" not in page.text())
 
 
@@ -133,7 +133,7 @@ def tree_and_limits(page):
     page.button("Pause")
     page.shows("The limit t:<b>1</b> is paused.")
     page.button("Resume the limit t:")
-    page.shows("The limit t:<b>1</b> goes on.")
+    page.shows("The limit t:<b>1</b> is resumed.")
     page.go("flows/1")
     page.button("Cancel the flow")
     page.shows("Cancel all tasks of the flow 1")
@@ -155,7 +155,7 @@ def hostile_texts_stay_texts(page, task):
 def a_deep_payload_is_shown(page, task):
     page.go(f"tasks/{task}")
     page.shows(r"ann\u202egnp.exe")
-    page.shows("characters in all; tenon show")
+    page.shows("characters; tenon show")
 
 
 def filtered_in_the_form(page):
@@ -172,29 +172,29 @@ def filtered_in_the_form(page):
 def all_that_fit_deleted(page):
     page.go("tasks?state=dead&queue=mails&kind=letter")
     page.shows_rows(3)
-    page.button("Delete all that fit")
+    page.button("Delete all matches")
     page.shows("Delete: 3 tasks?")
     page.button("No")
     page.until("waited for the question to go", lambda: not page.find("dialog[open]"))
     page.redrawn()
     page.shows_rows(3)
     assert "deleted" not in page.text(), page.text()
-    page.button("Delete all that fit")
+    page.button("Delete all matches")
     page.shows("Delete: 3 tasks?")
     page.button("Delete: 3 tasks")
     page.shows("3 tasks deleted.")
-    page.shows("No task fits.")
+    page.shows("No task matches.")
 
 
 # The oldest of 150,000: no single answer reads so far.
 def searched_and_counted_in_pieces(page):
     page.go("tasks?state=dead&kind=many&payload=n+%3D+1")
     page.shows_rows(1)
-    page.button("Delete all that fit")
+    page.button("Delete all matches")
     page.shows("Delete: 1 task?")
     page.button("Delete: 1 task")
     page.shows("1 task deleted.")
-    page.shows("No task fits.")
+    page.shows("No task matches.")
 
 
 def answered_soon(page):

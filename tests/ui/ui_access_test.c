@@ -275,12 +275,12 @@ static void test_others_come_in_only_with_a_secret(void **state)
     struct fixture *fx = *state;
     struct web w;
     char path[300];
-    REFUSES(fx, "that needs --password-file or --token-file", "--listen", "0.0.0.0:0");
-    REFUSES(fx, "that needs --password-file or --token-file", "--listen", "[::]:0");
+    REFUSES(fx, "this needs --password-file or --token-file", "--listen", "0.0.0.0:0");
+    REFUSES(fx, "this needs --password-file or --token-file", "--listen", "[::]:0");
     write_file(fx, "token", "short\n", path);
     REFUSES(fx, "has 5 characters; 16 to 128 are allowed", "--token-file", path);
     write_file(fx, "passwords", "ann:secret\n", path);
-    REFUSES(fx, "passwords:1: that is no hash", "--password-file", path);
+    REFUSES(fx, "passwords:1: the hash is not one of crypt(3)", "--password-file", path);
     REFUSES(fx, "cannot be read", "--token-file", "/nowhere");
     REFUSES(fx, "cannot listen at 192.0.2.1:7070", "--listen", "192.0.2.1:7070");
     write_file(fx, "token", "a-token-of-somebody\n", path);

@@ -311,7 +311,10 @@ static void test_limits(void **state)
     json_decref(o);
     json_decref(web_post(&w, 200, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
     json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
-    json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"burn\", \"name\": \"t\"}"));
+    o = web_post(&w, 400, "/api/limit", "{\"act\": \"burn\", \"name\": \"t\"}");
+    assert_string_equal(json_string_value(json_object_get(o, "error")),
+                        "\"act\" must be one of pause resume remove");
+    json_decref(o);
     json_decref(web_post(&w, 400, "/api/limit", "{\"act\": \"pause\"}"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused WHERE what = 'limit'"), 0);
     o = web_get(&w, 200, "/api/tasks?filter=%7B%22limit_key%22%3A%22t%3A2%22%7D");
@@ -506,7 +509,11 @@ static void test_pause_and_schedules(void **state)
     o = web_post(&w, 200, "/api/schedule", "{\"act\": \"run-now\", \"name\": \"nightly\"}");
     assert_int_equal(number(o, "task"), test_sql_int(fx, "SELECT id FROM tenon.task"));
     json_decref(o);
-    json_decref(web_post(&w, 404, "/api/schedule", "{\"act\": \"pause\", \"name\": \"weekly\"}"));
+    o = web_post(&w, 404, "/api/schedule", "{\"act\": \"pause\", \"name\": \"weekly\"}");
+    assert_string_equal(json_string_value(json_object_get(o, "error")),
+                        "there is no schedule weekly");
+    json_decref(o);
+    json_decref(web_post(&w, 400, "/api/schedule", "{\"act\": \"burn\", \"name\": \"nightly\"}"));
     web_close(&w);
 }
 

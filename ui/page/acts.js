@@ -54,8 +54,8 @@ function examples(preview) {
         `${e.id}: ${e.state} ${e.kind} in ${e.queue}${e.error ? `, ${e.error}` : ''}`)));
 }
 
-// How many tasks it would change, and the first of them: counted piece by piece, until that is enough for whoever waits; null
-// if he gives up. If that takes long, the dialog is open afterwards, for the question.
+// How many tasks it would change, and the first of them: counted piece by piece, until the user stops the count; null
+// if the user closes the dialog. If that takes long, the dialog is open afterwards, for the question.
 async function countPieces(name, filter) {
     const begun = performance.now(), text = el('p', { role: 'status' });
     let n = 0, enough = false, gaveUp = false, found = [], piece = { next: null }, dialog = null;
@@ -66,7 +66,7 @@ async function countPieces(name, filter) {
             found = found.concat(piece.examples).slice(0, 3);
             if (!dialog && piece.next !== null && performance.now() - begun > SHOWN_AFTER_MS) {
                 dialog = open(`${acts[name].label}: counting`, text,
-                    el('p', { class: 'answers' }, button('Enough', () => { enough = true; })));
+                    el('p', { class: 'answers' }, button('Stop counting', () => { enough = true; })));
                 dialog.onclose = () => { gaveUp = true; };
             }
             text.textContent = `${tasks(n, true)} so far`;
@@ -80,7 +80,7 @@ async function countPieces(name, filter) {
 
 async function runPieces(act, request, preview) {
     let n = 0, skipped = 0, stopped = false, piece = { next: null, audit: null };
-    const bar = el('progress', { max: Math.max(1, preview.n), 'aria-label': 'How far it is' });
+    const bar = el('progress', { max: Math.max(1, preview.n), 'aria-label': 'Progress' });
     const text = el('p', { role: 'status' });
     const dialog = open(`${act.label}: ${tasks(preview.n, preview.at_least)}`, bar, text,
         el('p', { class: 'answers' }, button('Stop', () => { stopped = true; })));
@@ -96,7 +96,7 @@ async function runPieces(act, request, preview) {
     } finally {
         close(dialog);
     }
-    return `${tasks(n)} ${act.done}${skipped ? `, ${count(skipped)} left as they were: locked, or their unique key is taken` : ''}` +
+    return `${tasks(n)} ${act.done}${skipped ? `, ${count(skipped)} unchanged: locked, or their unique key is taken` : ''}` +
         `${piece.next !== null ? '; stopped before the end' : ''}.`;
 }
 
@@ -109,7 +109,7 @@ export async function perform(name, filter) {
     }
     if (shown.n === 0 && !shown.at_least) {
         close(document.getElementById('dialog'));
-        return `There is no task here that can be ${act.done}.`;
+        return `No task here can be ${act.done}.`;
     }
     const answer = await ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),
         `${act.label}: ${tasks(shown.n, shown.at_least)}`, [name === 'set' && priorityField(), whyField()].filter(Boolean));

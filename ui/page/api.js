@@ -2,7 +2,7 @@
 
 export class Refused extends Error {
     constructor(status, body) {
-        super(body.error ?? `the answer was ${status}`);
+        super(body.error ?? `the server answered with status ${status}`);
         this.status = status;
         this.body = body;
     }

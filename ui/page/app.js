@@ -80,7 +80,7 @@ function show() {
         else a.removeAttribute('aria-current');
     }
     if (!found) {
-        swap(main, el('h1', {}, 'There is no such page'));
+        swap(main, el('h1', {}, 'Page not found'));
         return;
     }
     const parameter = found.pattern.exec(location.pathname)[1];
@@ -114,7 +114,7 @@ document.addEventListener('visibilitychange', () => session && read(shown));
 // --- who ---
 
 function showWho() {
-    const text = `${session.user ?? session.role}${session.may_act ? '' : ', may only read'}`;
+    const text = `${session.user ?? session.role}${session.may_act ? '' : ', read-only'}`;
     swap(document.getElementById('who'), el('span', { title: session.database }, text), button('Log out', logOut));
 }
 
@@ -137,7 +137,7 @@ function showLogin(means) {
         means.password && form([field('user', 'Name', 'text', 'username'),
             field('password', 'Password', 'password', 'current-password')]),
         means.token && form([field('token', 'Token', 'password', 'off'),
-            el('p', { class: 'dim' }, 'tenon ui prints it when it starts, or it stands in the file of --token-file.')]));
+            el('p', { class: 'dim' }, 'tenon ui prints it when it starts; with --token-file it is in that file.')]));
     main.querySelector('input')?.focus();
 }
 

@@ -15,14 +15,14 @@ export function dead(place, ctx) {
         { head: 'Queues', class: 'wide', cell: (g) => g.queues.join(', ') },
         { head: 'Last', cell: (g) => moment(g.last_at) },
         { head: 'First', class: 'wide', cell: (g) => moment(g.first_at) },
-        { head: 'The newest', class: 'long', cell: (g) => [link(`/tasks/${g.newest_id}`, g.newest_id), ` ${g.error ?? ''}`] },
-        ctx.session.may_act && { head: 'Do', cell: (g) => g.error_class !== null && ['retry', 'delete'].map((name) =>
+        { head: 'Newest', class: 'long', cell: (g) => [link(`/tasks/${g.newest_id}`, g.newest_id), ` ${g.error ?? ''}`] },
+        ctx.session.may_act && { head: 'Actions', cell: (g) => g.error_class !== null && ['retry', 'delete'].map((name) =>
             actButton(ctx, name, () => filterOf(g), { text: name === 'retry' ? 'Retry…' : 'Delete…', key: `${g.kind}-${g.error_class}`,
                 label: `${name} all dead ${g.kind} with ${g.error_class}` })) },
     ].filter(Boolean);
     return async () => {
         const d = await get('dead');
-        swap(place, d.at_least && el('p', { class: 'dim' }, 'Of the newest 10,000 dead tasks; there are more.'),
-            table('Dead tasks by error class and kind', columns, d.groups, 'Nothing is dead.'));
+        swap(place, d.at_least && el('p', { class: 'dim' }, 'Only the newest 10,000 dead tasks are counted.'),
+            table('Dead tasks by error class and kind', columns, d.groups, 'No dead tasks.'));
     };
 }

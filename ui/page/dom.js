@@ -1,4 +1,4 @@
-// Elements, texts and times. Whatever comes from the database becomes a text node or an attribute, never markup.
+// Elements, texts and times. Values from the database become text nodes or attributes, never markup.
 
 // Characters that turn the direction of a text (UAX 9), and controls, are shown as escapes.
 const shown = (text) => text.replace(/[\u0080-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
@@ -70,7 +70,7 @@ export function moment(text) {
 
 export const state = (word) => el('span', { class: `state ${word}` }, word);
 
-// JSON as PostgreSQL printed it, in lines: the text is only indented, as numbers may have more digits than ours.
+// The JSON that PostgreSQL printed, in lines: the text is only indented, because numbers may have more digits than ours.
 const PRETTY_DEPTH_MAX = 20, PRETTY_CHARACTERS_MAX = 2_000_000;
 
 export function pretty(json) {
@@ -79,7 +79,7 @@ export function pretty(json) {
     for (let i = 0; i < json.length; i++) {
         const c = json[i];
         if (out.length > PRETTY_CHARACTERS_MAX) {
-            return `${out}\n... (${json.length} characters in all; tenon show --json has them)`;
+            return `${out}\n... (${json.length} characters; tenon show --json prints all)`;
         }
         if (inString) {
             out += c;

@@ -19,7 +19,7 @@ export function flows(place, ctx) {
     ];
     return async () => {
         const list = (await get('flows', { cursor: ctx.query.get('cursor') })).flows;
-        swap(place, table('Flows and batches, the newest first', columns, list, 'There is no flow.'),
+        swap(place, table('Flows and batches, the newest first', columns, list, 'No flows.'),
             list.length === 50 && el('p', {}, link(`/flows?cursor=${list[49].id}`, 'Next page', { 'data-key': 'next' })));
     };
 }
@@ -48,7 +48,7 @@ function line(t, others) {
         others.length > 0 && el('small', {}, ` also after ${others.slice(0, 5).join(', ')}${others.length > 5 ? ' ...' : ''}`)];
 }
 
-// Each under the first of its parents that is shown, which has a lower id and so comes before it. Deep down the lists go on
+// Each under the first of its parents that is shown, which has a lower id and so comes before it. Deep down the lists continue
 // side by side, and no stack grows with the length of a chain.
 export function tree(tasks) {
     const root = el('ul', { class: 'tree' }), places = new Map();
@@ -88,7 +88,7 @@ function buttons(ctx, f) {
     if (!ctx.session.may_act) return [];
     const going = f.state === 'open' || f.state === 'running';
     return [going && !f.cancelled_at && actOf(ctx, f, 'cancel', 'Cancel the flow', `Cancel all tasks of the flow ${f.id} that have not ended?`),
-        f.state === 'open' && actOf(ctx, f, 'close', 'Close the flow', `Close the flow ${f.id}: does it have all of its tasks?`)];
+        f.state === 'open' && actOf(ctx, f, 'close', 'Close the flow', `Close the flow ${f.id}? No more tasks will be added to it.`)];
 }
 
 export function flow(place, ctx) {
@@ -102,8 +102,8 @@ export function flow(place, ctx) {
         if (said === before) return;
         before = said;
         swap(place, el('p', {}, state(f.state), ' ', buttons({ ...ctx, again: () => { again = 0; } }, f)), pairs(f), el('h2', {}, 'Its tasks'),
-            answer.tasks.length === 0 ? el('p', { class: 'dim' }, 'It has no task.') : tree(answer.tasks),
+            answer.tasks.length === 0 ? el('p', { class: 'dim' }, 'No tasks.') : tree(answer.tasks),
             el('p', {}, answer.tasks.length < f.tasks && `The first ${count(answer.tasks.length)} of ${count(f.tasks)} tasks. `,
-                link(`/tasks?flow=${f.id}`, 'Find among its tasks')));
+                link(`/tasks?flow=${f.id}`, 'Search its tasks')));
     };
 }

@@ -1,4 +1,4 @@
-// How many tasks were done and how many attempts failed in the last hours, as SVG; with how long tasks waited, as a table.
+// How many tasks were done and how many attempts failed in the last hours, drawn in SVG; with the waiting times, also in a table.
 
 import { count, el, span, table } from './dom.js';
 

@@ -10,7 +10,7 @@ const COUNTED = 1000; // as far as the server counts
 export function holds(l) {
     const parts = [l.strict ? 'one after the other' : l.max_running && `${count(l.max_running)} at once`,
         l.max_starts && `${count(l.max_starts)} starts in ${span(l.per_ms / 1000)}`, l.fair && `fair${l.weight > 1 ? `, weight ${l.weight}` : ''}`];
-    return parts.filter(Boolean).join(', ') || (l.rule === null && l.paused_here ? 'nothing but its pause' : 'no limit');
+    return parts.filter(Boolean).join(', ') || (l.rule === null && l.paused_here ? 'only paused' : 'no limit');
 }
 
 const counted = (n) => count(n, n >= COUNTED);
@@ -19,7 +19,7 @@ async function turn(ctx, l) {
     try {
         if (l.paused_here) {
             await post('limit', { act: 'resume', name: l.key });
-            ctx.say(`The limit ${l.key} goes on.`);
+            ctx.say(`The limit ${l.key} is resumed.`);
         } else {
             const answer = await ask(`Pause the limit ${l.key}?`,
                 el('p', {}, 'No more of its tasks are released; released tasks start, and running tasks continue.'), 'Pause', [whyField()]);
@@ -33,9 +33,9 @@ async function turn(ctx, l) {
     await ctx.reload();
 }
 
-function stands(l, ctx) {
+function stateOf(l, ctx) {
     const pausedBy = l.paused_by ? ` by ${l.paused_by}${l.paused_why ? `: ${l.paused_why}` : ''}` : '';
-    return [l.paused && el('strong', {}, `paused${pausedBy} `), l.dead > 0 && `${counted(l.dead)} dead block it `,
+    return [l.paused && el('strong', {}, `paused${pausedBy} `), l.dead > 0 && `blocked by ${counted(l.dead)} dead `,
         l.until && ['until ', moment(l.until), ' '],
         ctx.session.may_act && (l.paused_here || !l.paused) && button(l.paused_here ? 'Resume' : 'Pause', () => turn(ctx, l),
             { 'data-key': `pause-${l.key}`, 'aria-label': `${l.paused_here ? 'Resume' : 'Pause'} the limit ${l.key}` })].filter(Boolean);
@@ -52,7 +52,7 @@ function form(ctx) {
         event.preventDefault();
         const key = new FormData(event.target).get('key').trim();
         ctx.go(`/limits${key ? `?${new URLSearchParams({ key })}` : ''}`);
-    } }, el('p', {}, el('label', { for: 'f-key' }, 'Names that begin so'),
+    } }, el('p', {}, el('label', { for: 'f-key' }, 'Names that begin with'),
         el('input', { id: 'f-key', name: 'key', value: ctx.query.get('key') ?? '', placeholder: 'tenant:4', autocomplete: 'off', spellcheck: 'false' })),
     el('p', {}, el('button', {}, 'Find'), ' ', link('/limits', 'Clear')));
 }
@@ -64,7 +64,7 @@ export function limits(place, ctx) {
         { head: 'What holds', cell: (l) => [holds(l), l.rule !== null && l.rule !== l.key && el('small', {}, ` as of ${l.rule}`)] },
         { head: 'In use', class: 'n', cell: (l) => counted(l.held) },
         { head: 'Waiting', class: 'n', cell: (l) => counted(l.waiting) },
-        { head: 'State', cell: (l) => stands(l, ctx) },
+        { head: 'State', cell: (l) => stateOf(l, ctx) },
     ];
     place.append(form(ctx), list);
     return async () => {

@@ -48,7 +48,7 @@ function troubles(o, ctx) {
     for (const u of o.unhandled) {
         lines.push(`No living worker handles the kind ${u.kind} in the queue ${u.queue}: ${count(u.ready, u.at_least)} ready${asOf(u.age_s)}.`);
     }
-    if (!o.leader.led) lines.push('No cleaner leads: workers find tasks by themselves, later.');
+    if (!o.leader.led) lines.push('No cleaner leads: workers find tasks later, by polling.');
     return lines.length > 0 && el('ul', { class: 'troubles', 'aria-label': 'What needs attention' }, lines.map((l) => el('li', {}, l)));
 }
 
@@ -56,7 +56,7 @@ async function turn(ctx, target, name, paused) {
     try {
         if (paused) {
             await post('resume', target);
-            ctx.say(`${name} goes on.`);
+            ctx.say(`${name} is resumed.`);
         } else {
             const answer = await ask(`Pause ${name}?`, el('p', {}, 'Workers claim none of its tasks; running tasks continue.'), 'Pause', [whyField()]);
             if (!answer) return;
@@ -87,14 +87,14 @@ function queues(o, ctx) {
             button(q.paused ? 'Resume' : 'Pause', () => turn(ctx, { queue: q.queue }, `The queue ${q.queue}`, q.paused),
                 { 'data-key': `pause-${q.queue}`, 'aria-label': `${q.paused ? 'Resume' : 'Pause'} the queue ${q.queue}` })].filter(Boolean) },
     ].filter(Boolean);
-    return table('Queues', columns, o.queues, 'No queue holds a task or has settings.');
+    return table('Queues', columns, o.queues, 'No queue has tasks or settings.');
 }
 
 // Of which queue the graph is: an address of its own.
 function choice(o, ctx) {
     const chosen = ctx.query.get('queue') ?? '', names = o.queues.map((q) => q.queue);
     const option = (name) => el('option', { value: name, selected: name === chosen }, name);
-    return el('p', {}, el('label', { for: 'graph-queue' }, 'Of the queue '), el('select', { id: 'graph-queue', 'data-key': 'graph-queue',
+    return el('p', {}, el('label', { for: 'graph-queue' }, 'Queue '), el('select', { id: 'graph-queue', 'data-key': 'graph-queue',
         onchange: (event) => ctx.go(event.target.value ? `/?${new URLSearchParams({ queue: event.target.value })}` : '/') },
     el('option', { value: '' }, 'all'), names.map(option), chosen && !names.includes(chosen) && option(chosen)));
 }

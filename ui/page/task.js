@@ -5,24 +5,24 @@ import { actButton, acts, fits } from './acts.js';
 import { el, link, moment, pretty, state, swap } from './dom.js';
 import { holds } from './limits.js';
 
-const STANDS = { waits: 'waits in its line', elsewhere: 'waits in the line of another', parked: 'waits in the line of another', later: 'not due',
-    held: 'in use', ending: 'in use', dead: 'blocks it' };
+const PLACES = { waits: 'waits in its line', elsewhere: 'waits in the line of another limit', parked: 'waits in the line of another limit', later: 'not due',
+    held: 'released', ending: 'released', dead: 'blocks it' };
 
 const tasksOf = (name, value, text) => link(`/tasks?${new URLSearchParams({ [name]: value })}`, text ?? value);
 
 // Tasks beside each other; `n`: how many there are.
 function relatives(list, n) {
     return list.length > 0 && [list.map((t, i) => [i ? ', ' : '', link(`/tasks/${t.id}`, t.id), ` ${t.name ?? t.kind ?? ''} `, state(t.state)]),
-        n > list.length && ` and ${n - list.length} others`];
+        n > list.length && ` and ${n - list.length} more`];
 }
 
 function together(r) {
     return [
         ['Flow', r.flow && [link(`/flows/${r.flow.id}`, r.flow.id), ` ${r.flow.name ?? ''}`, r.name && `: ${r.name}`]],
         ['Parents', relatives(r.parents, r.parents_n)], ['Children', relatives(r.children, r.children_n)],
-        ['Waits for the signal', r.signal && [`${r.signal.name}, at most until `, moment(r.signal.until)]],
+        ['Waits for the signal', r.signal && [`${r.signal.name}, until `, moment(r.signal.until)]],
         ['Limits', r.limits.length > 0 && r.limits.map((l) => el('div', {}, tasksOf('limit_key', l.key), `: ${holds(l)}`, l.paused && el('strong', {}, ', paused'),
-            STANDS[l.stands] && `; ${STANDS[l.stands]}`))],
+            PLACES[l.state] && `; ${PLACES[l.state]}`))],
     ];
 }
 

@@ -41,7 +41,7 @@ function form(query, ctx) {
         ctx.go(`/tasks${given.length ? `?${new URLSearchParams(given)}` : ''}`);
     } }, states, field('queue', 'Queue', 'default'), field('kind', 'Kind', 'mail'), field('error', 'Error class', 'TimeoutError'),
     field('payload', 'Payload', 'to = ann@example.org'), field('older_than', 'Older than', '2 hours'), field('unique_key', 'Unique key', ''),
-    field('flow', 'Flow', '17'), field('limit_key', 'Key of limits', 'tenant:42'),
+    field('flow', 'Flow', '17'), field('limit_key', 'Limit key', 'tenant:42'),
     el('p', {}, el('label', { for: 'f-oldest' }, 'Order'), el('select', { id: 'f-oldest', name: 'oldest' },
         el('option', { value: '' }, 'the newest first'), el('option', { value: 'true', selected: query.get('oldest') === 'true' }, 'the oldest first'))),
     el('p', {}, el('button', {}, 'Find'), ' ', link('/tasks', 'Clear')));
@@ -52,8 +52,8 @@ function actBar(ctx, filter, ticked) {
     const which = () => (ticked.size > 0 ? { ids: [...ticked] } : filter);
     if (!ctx.session.may_act) return false;
     const names = Object.keys(acts).filter((name) => states.length === 0 || states.every((s) => fits(name, s)));
-    const whom = ticked.size > 0 ? `${ticked.size} ticked` : 'all that fit';
-    return el('p', { class: 'acts' }, el('span', {}, ticked.size > 0 || all ? `Do to ${whom}: ` : 'Tick tasks, or filter, to change many. '),
+    const whom = ticked.size > 0 ? `${ticked.size} ticked` : 'all matches';
+    return el('p', { class: 'acts' }, el('span', {}, ticked.size > 0 || all ? `Apply to ${whom}: ` : 'Tick tasks, or set a filter, to change many. '),
         (ticked.size > 0 || all) && names.map((name) => actButton(ctx, name, which,
             { text: `${acts[name].label}…`, label: `${acts[name].label} ${whom}` })));
 }
@@ -78,7 +78,7 @@ export function tasks(place, ctx) {
     const filter = filterOf(ctx.query), ticked = new Set(), oldest = ctx.query.get('oldest') === 'true' || null;
     const bar = el('div'), list = el('div'), dialog = document.getElementById('dialog');
     let page = null;
-    let turn = 0, busy = false, again = 0; // the search that counts; it goes on; when there may be another
+    let turn = 0, busy = false, again = 0; // the search that counts; it continues; when there may be another
     const acting = { ...ctx, reload: () => { again = 0; busy = false; return ctx.reload(); } };
     place.append(form(ctx.query, ctx), bar, list);
     function pager() {
@@ -89,12 +89,12 @@ export function tasks(place, ctx) {
     }
     function draw() {
         swap(bar, actBar(acting, filter, ticked));
-        swap(list, table(oldest ? 'Tasks, the oldest first' : 'Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task fits.' : ''), pager());
+        swap(list, table(oldest ? 'Tasks, the oldest first' : 'Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task matches.' : ''), pager());
     }
     const isPart = (found) => found.next !== null && found.tasks.length < PAGE_TASKS;
-    // One answer has what the database found in 25 ms: the search goes on until the page is full or everything was read. While nobody
-    // looks at the page the search stops. The first search shows what it has found and how far it is; not at each answer, as what is drawn
-    // anew takes no click.
+    // One answer has what the database found in 25 ms: the search continues until the page is full or everything was read. While nobody
+    // looks at the page the search stops. The first search shows what it has found and how far it is; not at each answer, because what is drawn
+    // again takes no click.
     async function search(mine) {
         const begun = performance.now(), isFirst = page === null || isPart(page);
         let drawn = 0, found = page !== null && isFirst ? page : { tasks: [], next: ctx.query.get('cursor'), share: 0 };
