@@ -85,7 +85,7 @@ export type Secret = 'payload' | 'all';
 /**
  * Defines a task. Producers and handlers share it.
  *
- * With a schema, a payload that does not fit is refused when it is enqueued, as it is once it went through JSON; the
+ * With a schema, a payload that does not fit is refused when it is enqueued, in the form that it has after JSON; the
  * payload is stored as it was given, and the handler gets what the schema makes of it. Without one, give the type:
  * `defineTask<{ to: string }>('welcome_mail')`; the handler then gets it as JSON makes it: a Date arrives as a string.
  *
@@ -110,8 +110,8 @@ export interface Handler<Input = unknown, Output = Input, Result = unknown> {
 }
 
 /**
- * Says how the tasks of a kind are run. The function may be async; what it returns is the result, as JSON.
- * An exception is a failed attempt, which is tried again; Retry, Snooze and Dead say more.
+ * Defines how the tasks of a kind are run. The function may be async; its return value is the result, in JSON.
+ * An exception is a failed attempt, which is retried; throw Retry, Snooze or Dead for other outcomes.
  */
 export function handle<Input, Output, Result>(
     task: Task<Input, Output>,
@@ -121,7 +121,7 @@ export function handle<Input, Output, Result>(
 // --- enqueue -------------------------------------------------------------------------------------
 
 /**
- * The user's own connection, in his own transaction: a Client, or a client of a Pool, of node-postgres; the `sql` of
+ * Your own connection, in your own transaction: a Client, or a client of a Pool, of node-postgres; the `sql` of
  * postgres.js, or of its `sql.begin(...)`; or what fromPrisma, fromDrizzle, fromKysely and fromKnex make of theirs.
  */
 export type Database = Queryable | PostgresJs;
@@ -138,35 +138,35 @@ export interface EnqueueOptions {
     queue?: string | undefined;
     /** 0 to 9, higher first. */
     priority?: number | undefined;
-    /** Not before this moment. */
+    /** Start at this time or later. */
     runAt?: Date | undefined;
-    /** Not before so much time has passed. */
+    /** Start after this time has passed. */
     delay?: Duration | undefined;
-    /** While an unfinished task of the kind has this key, no other is made, and its id is returned. */
+    /** If a task of the kind waits with this key, its id is returned and no task is added; after a running one, another follows. */
     uniqueKey?: string | undefined;
-    /** What becomes of the task that has the key, if it has not started. */
+    /** What happens to the task that has the key, if it has not started. */
     onConflict?: 'keep' | 'replace' | 'merge' | undefined;
-    /** For so long the key is taken, also after its task has ended. */
+    /** Reserve the key for this long, even after the task has ended. */
     uniqueFor?: Duration | undefined;
-    /** Start when nobody has enqueued under the key for so long ... */
+    /** Start when this time has passed without another enqueue under the key ... */
     debounce?: Duration | undefined;
-    /** ... but no later than this after the first. */
+    /** ... but at the latest this long after the first. */
     debounceMax?: Duration | undefined;
     /** If it has not started by then, it is expired. */
     startBefore?: Date | undefined;
-    /** With so many failures it is dead. */
+    /** The number of failures that makes it dead. */
     maxAttempts?: number | undefined;
     /** How long one run may take. */
     timeout?: Duration | undefined;
-    /** How long it waits after a failure, for instance `exponential(10 s, 1 h)`. */
+    /** The delay before a retry, for instance `exponential(10 s, 1 h)`. */
     retry?: string | undefined;
-    /** The limits that hold for it. */
+    /** The keys whose limits apply to it. */
     limitKeys?: readonly string[] | undefined;
-    /** The flow that it becomes a task of. */
+    /** The flow to which the task is added. */
     flow?: string | undefined;
     /** The ids of tasks that must be done before it. */
     dependsOn?: readonly string[] | undefined;
-    /** What it does when one of those dies. */
+    /** What happens when one of those is dead, cancelled or expired. */
     onParentDead?: 'wait' | 'run' | 'cancel' | undefined;
     /** A W3C traceparent, which the handler gets. */
     trace?: string | undefined;
@@ -197,9 +197,9 @@ type Given<Input, Rest extends unknown[]> = {} extends Input
 /**
  * Enqueues one task in the transaction of `db`: it runs if that commits, and never if it rolls back.
  *
- * @returns its id, as text, since a bigint may be larger than a JavaScript number
- * @throws InvalidPayload if the payload does not fit the task's schema; TypeError or RangeError if it is no JSON, or
- *     for an option that does not exist or is not what it should be; or the driver's error, for instance SQLSTATE 22023
+ * @returns its id, a string, since a bigint may be larger than a JavaScript number
+ * @throws InvalidPayload if the payload does not fit the task's schema; TypeError or RangeError if it is not JSON, or
+ *     for an option that does not exist or has the wrong type; or the driver's error, for instance SQLSTATE 22023
  *     for a value that tenon does not allow, and 42501 if the role may not enqueue
  */
 export function enqueue<Input>(
@@ -257,7 +257,7 @@ export class WakeUps {
 
 // --- waiting -------------------------------------------------------------------------------------
 
-/** An id of a task, as `enqueue` returns it. */
+/** The id of a task, which `enqueue` returned. */
 export type TaskId = string | number | bigint;
 
 /** How a task has ended. */
@@ -272,7 +272,7 @@ export interface TaskResult {
 }
 
 export interface WaitOptions {
-    /** How long to wait at most; default: for ever. */
+    /** How long to wait; default: for ever. */
     timeout?: Duration | undefined;
     /** When it aborts, the wait ends: its reason is thrown. */
     signal?: AbortSignal | undefined;
@@ -289,7 +289,7 @@ export interface PostgresJsListener extends PostgresJs {
 }
 
 /**
- * Waits until these tasks have ended, whatever their ends; what has not when the time is over is `unfinished`. At most
+ * Waits until these tasks have ended, in any state; a task that has not ended when the time is over is `unfinished`. At most
  * 10,000 of them; the results are in their order.
  *
  * @param db in no transaction, and not through a pooler. It listens until this returns, and nothing polls
@@ -314,7 +314,7 @@ export class Waiter {
      * cannot be made, it throws an Error with the driver's as its cause, and the task may be waited for again.
      */
     wait(taskId: TaskId, options?: WaitOptions): Promise<TaskResult>;
-    /** Ends the connection, and is over when that has ended. Who still waits gets an Error. */
+    /** Ends the connection, and resolves when it has ended. Callers that still wait get an Error. */
     close(): Promise<void>;
 }
 
@@ -338,7 +338,7 @@ export function setKeys(keys: Keys | null): void;
 
 /** What a handler knows of the task it runs, and what it may say about it. */
 export interface Context {
-    /** The task's number, as text. The same for all its attempts: an idempotency key. */
+    /** The task's id, a string. The same for all its attempts: an idempotency key. */
     readonly id: string;
     readonly kind: string;
     readonly queue: string;
@@ -352,27 +352,27 @@ export interface Context {
     readonly trace: string | null;
     /** The claim token, for SQL of your own. */
     readonly claim: string;
-    /** What was said last of its progress, also by an earlier attempt: the checkpoint to go on from; null: nothing. */
+    /** The progress that was recorded last, by this or an earlier attempt: the checkpoint to continue from; null: none. */
     readonly checkpoint: any;
     /**
      * Aborts when the task should stop: it was cancelled, its claim is lost, its time is over, or the worker ends
-     * (`drain`). The reason is a Stopped, which says why. Who throws it then, as `fetch(url, { signal })` does, is
-     * interrupted: that is not charged, and the task goes on elsewhere.
+     * (`drain`). The reason is a Stopped, which says why. A handler that then throws it, for instance from
+     * `fetch(url, { signal })`, is interrupted: that does not count as a failure, and the task continues elsewhere.
      */
     readonly signal: AbortSignal;
-    /** The same, but not at a drain: for what may as well come to its end within the worker's drain limit. */
+    /** The same, but not at a drain: for work that can end within the worker's drain limit. */
     readonly abandoned: AbortSignal;
     /**
-     * Says how far it is, as often as you like; the worker writes it down about once a second, and the next attempt
-     * gets what was said last. RangeError if it is longer than 64 KiB.
+     * Records the progress, however often it is called; the worker stores it about once a second, and the next attempt
+     * gets the last value. RangeError if it is longer than 64 KiB.
      */
     progress(value: unknown): void;
-    /** It may run for so long from now on, if that is later than its deadline; at most 30 days. */
+    /** Moves the deadline to this time from now, if that is later; at most 30 days. */
     extend(duration: Duration): void;
     /** What is recorded: the steps of earlier attempts and the signals that came, then those of this attempt. */
     readonly steps: { readonly [name: string]: any };
     /**
-     * Does `work` once, whatever dies; what it returned, as JSON, is what this returns, in later attempts too.
+     * Does `work` once, even after a crash; returns what it returned, in JSON, in later attempts too.
      *
      * Without `db` the worker records it after it was done, and it is done once more if that is lost: give the other
      * side a key. With `db`, a connection within your transaction, the record is a part of that: both are there,
@@ -380,35 +380,35 @@ export interface Context {
      */
     step<T>(name: string, work: () => T, db?: Database): Promise<Jsonify<Awaited<T>>>;
     /**
-     * Goes on so long after this was reached first, without a worker meanwhile: it throws Suspended, which ends this
-     * attempt, uncharged. Its end is a step of that name, by this machine's clock.
+     * Continues this long after it was reached first, without a worker meanwhile: it throws Suspended, which ends this
+     * attempt without counting a failure. Its end is a step of that name, by this machine's clock.
      */
     sleep(name: string, duration: Duration): Promise<void>;
     /**
-     * What the signal carried; null if it did not come within `timeout`, 365 days at most and by default. If it has not
+     * Returns the signal's payload; null if it did not come within `timeout`, 365 days at most and by default. If it has not
      * come, it throws Suspended, which ends this attempt; the next one starts when it comes, or not in time.
      */
     waitSignal(name: string, timeout?: Duration): Promise<any>;
     /**
      * Finishes the task in your own transaction: its effects and its end commit together, so they happen exactly once.
-     * The driver's error with SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
+     * The driver's error with SQLSTATE 55000 means that the claim is no longer valid: let it roll back.
      */
     finish(db: Database, result?: unknown): Promise<void>;
 }
 
 export interface OutcomeOptions {
-    /** Wait so long, instead of the task's retry delay or, for Snooze, 60 s. */
+    /** Wait this long, instead of the task's retry delay or, for Snooze, 60 s. */
     after?: Duration | undefined;
     /** What went wrong. */
     cause?: unknown;
 }
 
-/** Thrown by a handler: this attempt failed, and is charged; the next one comes `after` so long. */
+/** Thrown by a handler: this attempt failed, and counts; the next one comes after `after`. */
 export class Retry extends Error {
     constructor(message?: string, options?: OutcomeOptions);
     readonly after: Duration | undefined;
 }
-/** Thrown by a handler: not now; again `after` so long (60 s by default), without a charge. */
+/** Thrown by a handler: not now; it runs again after `after` (60 s by default), without counting a failure. */
 export class Snooze extends Error {
     constructor(message?: string, options?: OutcomeOptions);
     readonly after: Duration | undefined;
@@ -417,13 +417,13 @@ export class Snooze extends Error {
 export class Dead extends Error {
     constructor(message?: string, options?: { cause?: unknown });
 }
-/** Thrown by a handler: it stopped before its end, and is ready again at once, without a charge. */
+/** Thrown by a handler: it stopped before its end, and is ready again at once, without counting a failure. */
 export class Interrupted extends Error {
     constructor(message?: string);
 }
 /**
- * Thrown by `sleep` and `waitSignal` of the context: the attempt is over, and the task goes on later. Let it pass: who
- * catches it only does without a word what he does then, as the task sleeps or waits all the same.
+ * Thrown by `sleep` and `waitSignal` of the context: the attempt is over, and the task continues later. Do not catch it:
+ * the task sleeps or waits nevertheless, and what a handler does after catching it is not recorded.
  */
 export class Suspended extends Error {
     private constructor();
@@ -433,7 +433,7 @@ export class InvalidPayload extends Error {
     constructor(kind: string, issues: readonly SchemaIssue[]);
     readonly issues: readonly SchemaIssue[];
 }
-/** What is encrypted cannot be decrypted here. The task fails, and is tried again: mostly a key is missing. */
+/** What is encrypted cannot be decrypted here. The task fails, and is retried: usually a key is missing. */
 export class SecretError extends Error {}
 /** Why `signal` of a context was aborted. */
 export class Stopped extends Error {

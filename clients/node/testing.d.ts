@@ -18,7 +18,7 @@ export interface RunOptions {
     stopped?: Stopped['why'];
 }
 
-/** What came of a run, as the worker would be told. */
+/** The outcome of a run that the worker would receive. */
 export interface Run<Result = any> {
     outcome: 'done' | 'failed' | 'snooze' | 'wait_signal' | 'dead' | 'interrupted';
     /** Of one that is done, if it returned something. */

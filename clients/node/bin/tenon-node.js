@@ -7,7 +7,7 @@ import { serve, takeWire } from '../src/process.js';
 
 const USAGE = `usage: tenon-node [--concurrency N] [--print-handlers] MODULE...
 
-Runs tasks with the handlers that the modules export, as a pool child of a worker:
+Runs tasks with the handlers that the modules export, in a pool process of a worker:
 
     tenon worker --handler 'welcome_mail=pool:exec npx tenon-node ./handlers.js'
 
@@ -17,7 +17,7 @@ or, for many kinds, tenon worker --handlers handlers.conf, where
 
 writes the file. What handlers print goes to stderr.
 
-  --concurrency N    run so many tasks at once, 1 to 1024 (default: 10)
+  --concurrency N    maximum tasks at once, 1 to 1024 (default: 10)
   --print-handlers   print entries of a handlers file for the modules' kinds, and exit
 `;
 

@@ -2,9 +2,9 @@
 
 /** @typedef {import('../index.d.ts').TaskResult} TaskResult */
 
-/** What was not heard of for so long is asked for again: the mark of a task that was locked is missing. */
+/** A task without news for this long is asked for again: the mark of a task that was locked is missing. */
 export const ASK_MS = 10_000;
-/** So many tasks are asked for in one statement. */
+/** The maximum number of tasks in one statement. */
 export const ASKED_MAX = 1000;
 
 const ENDS = ['done', 'dead', 'cancelled', 'expired', null];

@@ -74,7 +74,7 @@ export class Child {
     }
 
     /**
-     * An error that nobody caught is a failure of the task whose code threw it or, as far as that cannot be told, of
+     * An uncaught error is a failure of the task whose code threw it or, if that is not known, of
      * the oldest; the others may come to their end, but what state the process is in nobody knows: it takes no more.
      *
      * @param {unknown} error

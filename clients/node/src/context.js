@@ -15,7 +15,7 @@ const LATE_MS = 50;
 export const DEPTH_MAX = 5000;
 
 /**
- * A task line of the worker, but for its payload.
+ * A task line of the worker, without its payload.
  *
  * @typedef {{ id: string, kind: string, queue: string, attempt: number, failures: number, max_attempts: number,
  *     timeout_ms: number, claim: string, trace: string | null, progress: unknown,

@@ -1,4 +1,4 @@
-// The user's own connection, whatever it is of, as { query(text, params) -> rows }.
+// The user's own connection of any driver, in the form { query(text, params) -> rows }.
 import { inspect } from './duration.js';
 
 /**

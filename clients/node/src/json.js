@@ -1,7 +1,7 @@
 // JSON as PostgreSQL and the worker take it.
 
 /**
- * As JSON text, or a TypeError that says what is no JSON; JSON.stringify alone makes null of NaN and {} of a Map.
+ * The JSON text of a value, or a TypeError that says what is not JSON; JSON.stringify alone makes null of NaN and {} of a Map.
  *
  * @param {unknown} value
  * @param {string} what it is, for the error
@@ -13,10 +13,10 @@ export function encoded(value, what) {
     try {
         text = JSON.stringify(value, checked);
     } catch (error) {
-        throw new TypeError(`${what} is no JSON: ${messageOf(error)}`, { cause: error });
+        throw new TypeError(`${what} is not JSON: ${messageOf(error)}`, { cause: error });
     }
     if (text === undefined) {
-        throw new TypeError(`${what} is no JSON: it is ${typeof value}`);
+        throw new TypeError(`${what} is not JSON: it is ${typeof value}`);
     }
     return text;
 }
@@ -103,9 +103,9 @@ export function depth(text) {
 }
 
 /**
- * Without halves of surrogate pairs, which are no UTF-8.
+ * Without halves of surrogate pairs, which are not valid UTF-8.
  *
- * @param {string} text JSON, as of JSON.stringify
+ * @param {string} text JSON of JSON.stringify
  */
 export function wellFormed(text) {
     return text.replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f]../g, '$1\\ufffd');

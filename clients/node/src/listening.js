@@ -5,7 +5,7 @@ const CHANNEL = 'tenon_ended';
 /** How long a server may take to end a connection. */
 const END_LIMIT_MS = 2000;
 const POOLED =
-    'waiting for tasks needs a direct connection, and this one leads through a pooler, behind which no end is heard of';
+    'waiting for tasks needs a direct connection; this one leads through a pooler, which delivers no notifications';
 const BUSY =
     'another call waits on this connection: give all ids to one call, or let a Waiter wait';
 
@@ -26,7 +26,7 @@ export class Bell {
     }
 
     /**
-     * Until it rings, or so many milliseconds have passed.
+     * Until it rings, or this many milliseconds have passed.
      *
      * @param {number} ms Infinity: until it rings
      */
@@ -187,7 +187,7 @@ class PgListener extends Listener {
         const [[heard]] = await this.rows(begun); // from its commit on
         if (heard !== 'true') {
             throw new TypeError(
-                'in a transaction nothing is heard of the ends of tasks: wait after its end',
+                'cannot wait in a transaction, because it receives no notifications: wait after its end',
             );
         }
     }

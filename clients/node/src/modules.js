@@ -5,7 +5,7 @@ import { isHandler } from './task.js';
 
 /** @typedef {import('./task.js').Handler} Handler */
 
-/** So many kinds may one handler of a handlers file have. */
+/** The maximum number of kinds of one handler in a handlers file. */
 const KINDS_MAX = 100;
 
 /**

@@ -60,7 +60,7 @@ export class SecretError extends Error {
 export class Suspended extends Error {
     /** @param {SuspendedReply} reply */
     constructor(reply) {
-        super('the task goes on later: let this pass');
+        super('the task continues later: do not catch this');
         this.name = 'Suspended';
         this.reply = reply;
     }

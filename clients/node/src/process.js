@@ -57,7 +57,7 @@ export function serve(handlers, concurrency, { input, output }) {
     const child = new Child(handlers, say, exit);
     output.on('error', () => process.exit(1)); // the worker is gone, and nobody wants the answers
     const caught = (/** @type {unknown} */ error) => {
-        console.error(child.hides ? 'an error that is not shown, as a task is secret' : error);
+        console.error(child.hides ? 'an error that is not shown, because a task is secret' : error);
         child.uncaught(error);
     };
     process.on('uncaughtException', caught);

@@ -15,7 +15,7 @@ const DELAY_MS_MAX = 30 * 86_400_000;
 const OWN_FRAMES = new URL('.', import.meta.url).href;
 
 /**
- * A reply, but for its id; `result` is JSON text.
+ * A reply without its id; `result` is JSON text.
  *
  * @typedef {{ outcome: string, result?: string, error?: string, error_class?: string, delay_ms?: number,
  *     signal?: string, timeout_ms?: number }} Reply
@@ -50,7 +50,7 @@ export function replyLine(id, { result, ...rest }) {
 }
 
 /**
- * A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits.
+ * A result that is not JSON does not undo the work: a text replaces it, like a result beyond the worker's own limits.
  *
  * @param {unknown} result
  * @param {import('./context.js').TaskContext} context
@@ -172,7 +172,7 @@ function messageOf(error) {
 
 /**
  * What went wrong, on its first line; then where, without our own frames. `hides`: without messages, which may be of
- * what is secret, but for those that were said on purpose.
+ * what is secret, except those that were given on purpose.
  *
  * @param {any} error
  * @param {boolean} hides
@@ -196,7 +196,7 @@ function described(error, hides) {
 function framesOf(error) {
     const lines = stackOf(error).split('\n');
     const from = lines.reduce((at, line, i) => (line.startsWith('    at ') ? at : i + 1), 0);
-    const name = `${classOf(error)} (its message is not kept, as the task is secret)`;
+    const name = `${classOf(error)} (its message is not kept, because the task is secret)`;
     return [name, ...lines.slice(from)].join('\n');
 }
 

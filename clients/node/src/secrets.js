@@ -116,7 +116,7 @@ export class Keys {
         } catch {
             throw new SecretError(
                 `${named(kind, what)} cannot be decrypted with the key '${id}': it was encrypted with another key of ` +
-                    'that id, as something else or for another kind, or it was changed',
+                    'that id, for another kind or purpose, or it was changed',
             );
         }
     }
@@ -205,7 +205,7 @@ function partsOf(inner, kind, what) {
     const [nonceBytes, textBytes] = [bytesOf(nonce), bytesOf(text)];
     const fits = nonceBytes?.length === NONCE_BYTES && (textBytes?.length ?? 0) >= TAG_BYTES;
     if (typeof key !== 'string' || !nonceBytes || !textBytes || !fits) {
-        throw new SecretError(`${named(kind, what)} is no envelope: v, key, nonce and text`);
+        throw new SecretError(`${named(kind, what)} is not an envelope of v, key, nonce and text`);
     }
     return { id: key, nonce: nonceBytes, text: textBytes };
 }

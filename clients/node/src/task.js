@@ -29,7 +29,7 @@ export function defineTask(kind, schema, { secret, ...defaults } = {}) {
     }
     if (schema != null && typeof schema['~standard']?.validate !== 'function') {
         throw new TypeError(
-            `the schema of ${kind} is no Standard Schema (zod, valibot, arktype ...); without one, give undefined`,
+            `the schema of ${kind} is not a Standard Schema (zod, valibot, arktype ...); without one, give undefined`,
         );
     }
     if (secret !== undefined && secret !== 'payload' && secret !== 'all') {
@@ -51,11 +51,11 @@ export function defineTask(kind, schema, { secret, ...defaults } = {}) {
  */
 export function handle(task, run) {
     if (!isTask(task)) {
-        throw new TypeError(`handle(task, function): ${inspect(task)} is no task of defineTask`);
+        throw new TypeError(`handle(task, function): ${inspect(task)} is not a task of defineTask`);
     }
     if (typeof run !== 'function') {
         throw new TypeError(
-            `handle(task, function): of ${task.kind}, ${inspect(run)} is no function`,
+            `handle(task, function): of ${task.kind}, ${inspect(run)} is not a function`,
         );
     }
     return Object.freeze(Object.defineProperty({ task, run }, HANDLER, { value: true }));

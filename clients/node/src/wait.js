@@ -11,7 +11,7 @@ import { listenerOf, serve } from './listening.js';
  * @typedef {{ resolve: (result: TaskResult) => void, reject: (error: any) => void }} Caller
  */
 
-/** So many tasks are waited for in one call. */
+/** The maximum number of tasks in one call. */
 const WAITED_MAX = 10_000;
 const CLOSED = 'the waiter was closed';
 /** What a timer takes. */
@@ -157,7 +157,7 @@ export class Waiter {
         }
     }
 
-    /** Until it is closed, or the connection is lost; whoever comes then begins anew. */
+    /** Until it is closed, or the connection is lost; later callers begin again. */
     async #serve() {
         /** @type {any} */
         let why = new Error(CLOSED);
@@ -292,7 +292,7 @@ function checkedIds(ids) {
     }
     return ids.map((id) => {
         if (!/^\d{1,19}$/.test(String(id))) {
-            throw new TypeError(`${inspect(id)} is no id of a task`);
+            throw new TypeError(`${inspect(id)} is not the id of a task`);
         }
         return String(BigInt(id));
     });

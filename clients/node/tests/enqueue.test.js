@@ -154,7 +154,7 @@ test('what is no JSON, or none that PostgreSQL stores, is refused by name', asyn
     const loop = {};
     loop.loop = loop;
     for (const [payload, message] of [
-        [{ n: Number.NaN }, /the payload of plain is no JSON: "n" is NaN/],
+        [{ n: Number.NaN }, /the payload of plain is not JSON: "n" is NaN/],
         [{ m: new Map() }, /"m" is a Map/],
         [{ f: () => 1 }, /"f" is a function/],
         [{ b: 1n }, /BigInt|bigint/],
@@ -201,7 +201,7 @@ test('so are tasks, handlers and connections that are none', async () => {
     assert.throws(() => defineTask('two words'), /kind is "two words"; it should be 1 to 100 of/);
     assert.throws(
         () => defineTask('a', { type: 'object' }),
-        /the schema of a is no Standard Schema/,
+        /the schema of a is not a Standard Schema/,
     );
     assert.throws(() => defineTask('a', undefined, { qeue: 'a' }), /there is no option "qeue"/);
     assert.throws(() => handle('mail', () => 1), /"mail" is no task of defineTask/);

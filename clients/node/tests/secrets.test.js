@@ -127,7 +127,7 @@ test('the database sees ciphertext', async (t) => {
     const text = await stored(client);
     assert.doesNotMatch(text, /4111/);
     assert.match(text, /Secret, but said on purpose/);
-    assert.match(text, /RangeError \(its message is not kept, as the task is secret\)/);
+    assert.match(text, /RangeError \(its message is not kept, because the task is secret\)/);
     assert.match(text, /InvalidPayload \(its message is not kept/);
     assert.match(text, /at deeper/);
     const { rows } = await client.query('SELECT result FROM tenon.tasks WHERE id = $1', [id]);

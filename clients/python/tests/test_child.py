@@ -116,8 +116,8 @@ NOTES = {
     "zero": r"it has \u0000 in a text, which PostgreSQL cannot store",
     "circle": "Circular reference detected",
     "model": "dictionary changed size during iteration",
-    "speechless": "Speechless is no JSON",
-    "bytes": "bytes is no JSON: b'x'",
+    "speechless": "Speechless is not JSON",
+    "bytes": "bytes is not JSON: b'x'",
     "long": "it is longer than 2000000 bytes",
 }
 
@@ -227,7 +227,7 @@ def test_an_object_of_a_module() -> None:
     [
         (["no_such_module"], "No module named 'no_such_module'"),
         (["app:nothing_there"], "has no attribute 'nothing_there'"),
-        (["app:Colour"], "is no tenon.App, task, or list of tasks"),
+        (["app:Colour"], "is not a tenon.App, a task or a list of tasks"),
         (["json"], "json has no tasks: mark them with @tenon.task"),
         (["app", "--concurrency", "0"], "--concurrency: 1 to 1024"),
     ],

@@ -86,7 +86,7 @@ def test_waiting(conn: psycopg.Connection) -> None:
     with tenon.Waiter(lambda: "default") as waiter:
         assert waiter.wait(done, 60).result == 3
     assert [one.state for one in tenon.wait("default", [done, never])] == ["done", "cancelled"]
-    with transaction.atomic(), pytest.raises(ValueError, match=r"within atomic\(\) nothing is heard"):
+    with transaction.atomic(), pytest.raises(ValueError, match=r"cannot wait within atomic\(\)"):
         tenon.wait("default", [done])
 
     async def run() -> None:

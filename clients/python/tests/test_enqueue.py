@@ -212,7 +212,7 @@ def test_all_arguments_of_the_function_are_options(conn: psycopg.Connection) -> 
 
 
 def test_mistakes(conn: psycopg.Connection) -> None:
-    with pytest.raises(TypeError, match="'quue' is no option of a task; there are: queue"):
+    with pytest.raises(TypeError, match="'quue' is not an option of a task; the options are: queue"):
         app.order.enqueue(conn, payload(), quue="mail")
     with pytest.raises(ValueError, match="has no time zone"):
         app.order.enqueue(conn, payload(), run_at=dt.datetime(2026, 1, 1))  # noqa: DTZ001
@@ -220,7 +220,7 @@ def test_mistakes(conn: psycopg.Connection) -> None:
         app.order.enqueue(URL, payload())
     with pytest.raises(TypeError, match="is no connection that tenon knows"):
         app.order.enqueue(object(), payload())
-    with pytest.raises(TypeError, match="is no JSON"):
+    with pytest.raises(TypeError, match="is not JSON"):
         app.plain.enqueue(conn, {"x": object()})
     with pytest.raises(ValueError, match="JSON compliant"):
         app.plain.enqueue(conn, {"x": float("nan")})

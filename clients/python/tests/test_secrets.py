@@ -108,8 +108,8 @@ def test_the_database_sees_ciphertext(conn: psycopg.Connection, worker: Worker) 
     stored = all_that_is_stored(conn)
     assert "4111" not in stored
     assert "Secret, but said on purpose" in stored
-    assert "ValueError (its message is not kept, as the task is secret)" in stored
-    assert "InvalidPayload (its message is not kept, as the task is secret)" in stored
+    assert "ValueError (its message is not kept, because the task is secret)" in stored
+    assert "InvalidPayload (its message is not kept, because the task is secret)" in stored
     assert "in deeper\\n" in stored.replace("\\\\n", "\\n")
     rows = conn.execute("SELECT result FROM tenon.tasks WHERE id IN (%s, %s) ORDER BY id", (done, finished)).fetchall()
     results = [KEYS.decrypt(row[0], kind="charge", what="result") for row in rows]

@@ -14,7 +14,7 @@ from tenon._run import describe
 from tenon._task import Runnable, default_app, tasks_of
 
 KINDS_MAX = 100
-"""So many kinds may one handler of a handlers file have."""
+"""The maximum number of kinds of one handler in a handlers file."""
 
 _EPILOG = """A worker starts it as a handler: tenon worker --handlers handlers.conf, where
 python -m tenon APP --print-handlers > handlers.conf writes the file. In it "in_flight = 0"
@@ -62,7 +62,7 @@ def main() -> None:
         type=int,
         default=1,
         metavar="N",
-        help="run so many at once, 1 (default) to 1024",
+        help="maximum tasks at once, 1 (default) to 1024",
     )
     parser.add_argument("--print-handlers", action="store_true", help="print the handlers file, and exit")
     arguments = parser.parse_args()

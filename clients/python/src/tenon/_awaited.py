@@ -10,9 +10,9 @@ from typing import Any
 from tenon._connections import Row
 
 ASK_S = 10.0
-"""What was not heard of for so long is asked for again: the mark of a task that was locked is missing."""
+"""A task without news for this long is asked for again: the mark of a task that was locked is missing."""
 ASKED_MAX = 1_000
-"""So many tasks are asked for in one statement."""
+"""The maximum number of tasks in one statement."""
 
 # A mark that is lost in a crash of the server is set again: that breaks the connection, too.
 AWAIT = """SELECT i.id, r.state, CAST(r.result AS text), r.error

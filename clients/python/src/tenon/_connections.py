@@ -203,7 +203,7 @@ class Django(Connection):
     def after_commit(self, publisher: Publisher, wake_ups: list[WakeUp]) -> None:
         from django.db import transaction
 
-        key = _Key()  # its own, as savepoints may be rolled back
+        key = _Key()  # its own, because savepoints may be rolled back
         publisher.hold(key, wake_ups)
         transaction.on_commit(lambda: publisher.publish(key), using=self.alias)
 
@@ -253,7 +253,7 @@ def _kind_of(conn: Any) -> type[Connection]:
         if _is_a(conn, package, name):
             return kind
     raise TypeError(
-        f"{type(conn).__module__}.{type(conn).__qualname__} is no connection that tenon knows: psycopg, psycopg2, "
+        f"{type(conn).__module__}.{type(conn).__qualname__} is not a connection that tenon knows: psycopg, psycopg2, "
         "asyncpg, a session or connection of SQLAlchemy, an alias of Django's databases"
     )
 

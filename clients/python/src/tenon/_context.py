@@ -58,9 +58,9 @@ class Context:
         self.payload: Any = task["payload"]
         """The payload as plain JSON."""
         self.progress: Any = task["progress"]
-        """What was said last, also by an earlier attempt: the checkpoint to go on from."""
+        """The progress that was recorded last, by this or an earlier attempt: the checkpoint to continue from."""
         self.stopped_why: str | None = None
-        """Why it is to stop: `cancelled`, `lost` (the claim), `drain` (the worker ends); None: it is not."""
+        """Why the task should stop: `cancelled`, `lost` (the claim), `drain` (the worker ends); None: it should not."""
 
     @property
     def id(self) -> int:
@@ -122,23 +122,23 @@ class Context:
 
     @property
     def stopping(self) -> bool:
-        """Whether it is to stop: it was cancelled, its claim is lost, or the worker ends."""
+        """Whether the task should stop: it was cancelled, its claim is lost, or the worker ends."""
         return self.stopped_why is not None
 
     def check(self) -> None:
-        """Raise Interrupted if it is to stop. For loops, after what they did was said as progress."""
+        """Raise Interrupted if the task should stop. For loops, after they have recorded their progress."""
         if self.stopped_why is not None:
             raise Interrupted(self.stopped_why)
 
     def wait(self, span: Span) -> bool:
-        """Sleep so long, or until it is to stop; returns whether it is."""
+        """Sleep for this time, or until the task should stop; returns whether it should."""
         if self._event is None:
             self._event = threading.Event()
             self._wakers.append(self._event.set)
         return self.stopping or self._event.wait(microseconds(span) / 1_000_000)
 
     async def stopped(self) -> str:
-        """Wait until it is to stop; returns why."""
+        """Wait until the task should stop; returns why."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._wakers.append(lambda: loop.call_soon_threadsafe(event.set))
         if not self.stopping:
@@ -154,9 +154,9 @@ class Context:
             self._steps.end(why)
 
     def set_progress(self, value: Any) -> None:
-        """Say how far it is, as often as you like: the worker writes it down about once a second.
+        """Record the progress, however often it is called: the worker stores it about once a second.
 
-        The next attempt gets what was said last. ValueError if it is longer than 64 KiB.
+        The next attempt gets the last value. ValueError if it is longer than 64 KiB.
         """
         text = encode(value)
         said = self.sealed(json.loads(text), "progress")
@@ -166,7 +166,7 @@ class Context:
         self._says({"id": self.id, "progress": said})
 
     def extend(self, span: Span) -> None:
-        """It may run for so long from now on, if that is later than its deadline; at most 30 days."""
+        """Move the deadline to this time from now, if that is later; at most 30 days."""
         ms = microseconds(span) // 1000
         if not 1 <= ms <= EXTEND_MS_MAX:
             raise ValueError(f"extend by 1 ms to 30 days, not {span}")
@@ -179,7 +179,7 @@ class Context:
         return self._own_steps().kept
 
     def step(self, name: str, work: Callable[[], Any], conn: Any = None) -> Any:
-        """Do `work` once, whatever dies: returns what it returned, now or in an earlier attempt, as plain JSON.
+        """Do `work` once, even after a crash: returns what it returned, now or in an earlier attempt, in plain JSON.
 
         Without `conn` the worker records it after it was done, and it is done once more if that is lost: give the other
         side a key. With `conn` the record is a part of your transaction, and both are there, exactly once, or neither.
@@ -210,7 +210,7 @@ class Context:
             return steps.keep(name, value, await asyncio.wrap_future(asked))
 
     def sleep(self, name: str, span: Span) -> None:
-        """Go on so long after this was reached first, without a worker meanwhile: the attempt is over, uncharged.
+        """Continue this long after it was reached first, without a worker meanwhile; the attempt counts no failure.
 
         Its end is a step of that name, by this machine's clock.
         """
@@ -223,9 +223,10 @@ class Context:
         self._own_steps().sleep_until(at)
 
     def wait_signal(self, name: str, timeout: Span | None = None) -> Any:
-        """What the signal carried; None if it did not come in time, 365 days at most and by default.
+        """Return the signal's payload; None if it did not come in time, 365 days at most and by default.
 
-        If it has not come, this attempt is over, uncharged, and the next one starts when it comes, or not in time.
+        If it has not come, this attempt ends without counting a failure, and the next one starts when the signal comes
+        or its time is over.
         """
         return self._own_steps().signal(name, timeout)
 
@@ -277,7 +278,7 @@ class Context:
     def finish(self, conn: Any, result: Any = None) -> None:
         """Finish the task in your own transaction: its effects and its end commit together, exactly once.
 
-        The driver's error for SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
+        The driver's error for SQLSTATE 55000 means that the claim is no longer valid: let it roll back.
         """
         where: Connection = need_sync(conn)
         where.rows(_FINISH, [self.claim, encode(self._result(result))])

@@ -49,7 +49,7 @@ class Listener:
         if self.lost():
             raise ConnectionResetError("the connection is closed")
         if not self.where.is_committed():
-            raise ValueError("in a transaction nothing is heard of the ends of tasks: wait after its end")
+            raise ValueError("cannot wait in a transaction, because it receives no notifications: wait after its end")
 
     def occupy(self) -> None:
         """What a connection hears is heard by one."""
@@ -71,8 +71,8 @@ class Listener:
         """A pooler tells its clients another process id than the backend's own."""
         if told != row[0]:
             raise ValueError(
-                "waiting for tasks needs a direct connection, and this one leads through a pooler, "
-                "behind which no end is heard of"
+                "waiting for tasks needs a direct connection; this one leads through a pooler, "
+                "which delivers no notifications"
             )
 
     def note(self, channel: str, payload: str) -> None:
@@ -315,12 +315,14 @@ def readable(files: Iterable[Any], timeout: float | None) -> bool:
 
 
 def blocking_listener(conn: Any) -> BlockingListener:
-    """Of a connection that blocks, as its driver has it; TypeError for another."""
+    """For a blocking connection, by its driver; TypeError for another."""
     found = need_sync(conn)
     inner = found
     if isinstance(found, Django):
         if found.conn.in_atomic_block:
-            raise ValueError("within atomic() nothing is heard of the ends of tasks: wait after its end")
+            raise ValueError(
+                "cannot wait within atomic(), because the transaction receives no notifications: wait after its end"
+            )
         found.conn.ensure_connection()
         inner = connection(found.conn.connection)
     elif isinstance(found, SqlAlchemy):
@@ -334,7 +336,7 @@ def blocking_listener(conn: Any) -> BlockingListener:
 
 
 async def async_listener(conn: Any) -> AsyncListener:
-    """Of an asynchronous connection, as its driver has it; TypeError for another."""
+    """For an asynchronous connection, by its driver; TypeError for another."""
     found = connection(conn)
     inner: Connection = found
     if isinstance(found, AsyncSqlAlchemy):

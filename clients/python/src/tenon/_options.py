@@ -91,7 +91,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those that were given; TypeError names one that does not exist."""
     for name in options:
         if name not in _KINDS and name != "publisher":
-            raise TypeError(f"{name!r} is no option of a task; there are: {', '.join(_KINDS)}")
+            raise TypeError(f"{name!r} is not an option of a task; the options are: {', '.join(_KINDS)}")
     return {name: value for name, value in options.items() if value is not None}
 
 

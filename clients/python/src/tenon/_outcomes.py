@@ -28,7 +28,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """This attempt failed, and is charged; the next one comes `after` so long.
+    """This attempt failed, and counts; the next one comes after `after`.
 
     Without `after`, after the retry delay of the task. `raise Retry(after=30) from error` keeps what went wrong.
     """
@@ -39,7 +39,7 @@ class Retry(Outcome):
 
 
 class Snooze(Outcome):
-    """Not now: again `after` so long (60 s by default), without a charge."""
+    """Not now: it runs again after `after` (60 s by default), without counting a failure."""
 
     def __init__(self, why: str = "", *, after: Span | None = None) -> None:
         super().__init__(why)
@@ -51,17 +51,17 @@ class Dead(Outcome):
 
 
 class Interrupted(Outcome):
-    """It stopped before its end: ready again at once, without a charge, with the progress it has said."""
+    """It stopped before its end: ready again at once, with its recorded progress, without counting a failure."""
 
 
 class Suspended(BaseException):
-    """This attempt is over, and the task goes on later: what `Context.sleep` and `Context.wait_signal` raise.
+    """This attempt is over, and the task continues later: what `Context.sleep` and `Context.wait_signal` raise.
 
-    It is no Exception, so that `except Exception` lets it pass.
+    It is not an Exception, so that `except Exception` lets it pass.
     """
 
     def __init__(self, reply: dict[str, Any]) -> None:
-        super().__init__("the task goes on later: let this pass")
+        super().__init__("the task continues later: do not catch this")
         self.reply = reply
 
 
@@ -70,7 +70,7 @@ class InvalidPayload(Dead, ValueError):
 
 
 class SecretError(ValueError):
-    """What is encrypted cannot be decrypted here. The task fails, and is tried again: mostly a key is missing."""
+    """What is encrypted cannot be decrypted here. The task fails, and is retried: usually a key is missing."""
 
 
 class TimedOut(Exception):

@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, set | frozenset):
         return list(value)
-    raise TypeError(f"{type(value).__qualname__} is no JSON: {value!r:.100}")
+    raise TypeError(f"{type(value).__qualname__} is not JSON: {value!r:.100}")
 
 
 def decode(kind: Any, value: Any, where: str = "payload") -> Any:
@@ -154,7 +154,7 @@ def _decode_collection(kind: type, args: Sequence[Any], value: Any, where: str) 
         of = args[1] if args else Any
         return {key: decode(of, item, f"{where}.{key}") for key, item in value.items()}
     if not issubclass(kind, Sequence | set | frozenset):
-        return value  # a class of the user's that JSON knows nothing of: he sees what it is
+        return value  # a class of the user that JSON does not know: the user sees its value
     _checked(isinstance(value, list), kind, value, where)
     of = [args[0]] * len(value) if args else [Any] * len(value)
     if kind is tuple and args and args[-1] is not Ellipsis:

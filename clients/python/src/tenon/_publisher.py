@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from tenon._amqp_url import AmqpUrl
 
 WAITING_MAX = 10_000
-"""So many wake-ups wait for RabbitMQ at most; the workers' poll finds the tasks of the others."""
+"""The maximum number of wake-ups that wait for RabbitMQ; the workers' poll finds the tasks of the others."""
 WORTH_S = 10.0
 """An older wake-up is worth nothing: the poll has found its task."""
 CONNECT_S = 2.0
@@ -92,7 +92,7 @@ class Publisher:
         self._take(conn)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Publish what waits, for so many seconds at most, and end the thread."""
+        """Publish the waiting wake-ups, within this many seconds, and end the thread."""
         atexit.unregister(self.close)
         if self._thread is not None:
             with contextlib.suppress(queue.Full):

@@ -51,7 +51,7 @@ def _ended(context: Context, reply: Reply) -> Reply:
 
 
 def done(result: Any, context: Context) -> Reply:
-    """A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits."""
+    """A result that is not JSON does not undo the work: a text replaces it, like one beyond the worker's limits."""
     if result is None:
         return {"outcome": "done"}
     try:
@@ -126,7 +126,7 @@ def _message(error: BaseException) -> str:
 
 def describe(error: BaseException, hides: bool = False) -> str:
     """What went wrong, on one line; then the traceback, without our own frames. `hides`: without messages, which may
-    be of what is secret, but for those that were said on purpose.
+    be of what is secret, except those that were given on purpose.
     """
     cause = _cause(error)
     said = isinstance(error, Retry | Dead) and not (hides and isinstance(error, InvalidPayload))
@@ -144,7 +144,7 @@ def describe(error: BaseException, hides: bool = False) -> str:
 
 def _headline(error: BaseException, hides: bool) -> str:
     if hides and not isinstance(error, SecretError):
-        return f"{class_of(error)} (its message is not kept, as the task is secret)"
+        return f"{class_of(error)} (its message is not kept, because the task is secret)"
     return "".join(traceback.format_exception_only(error)).strip()
 
 

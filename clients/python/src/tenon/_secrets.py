@@ -91,7 +91,7 @@ class Keys:
         except InvalidTag:
             raise SecretError(
                 f"{_named(kind, what)} cannot be decrypted with the key {key_id!r}: it was encrypted with another key "
-                "of that id, as something else or for another kind, or it was changed"
+                "of that id, for another kind or purpose, or it was changed"
             ) from None
 
 
@@ -137,7 +137,7 @@ def _parts(inner: Any, kind: str, what: str) -> tuple[str, bytes, bytes]:
     except (TypeError, KeyError, ValueError):
         key_id, nonce, cipher = None, b"", b""
     if not isinstance(key_id, str) or len(nonce) != NONCE_BYTES or len(cipher) < TAG_BYTES:
-        raise SecretError(f"{_named(kind, what)} is no envelope: v, key, nonce and text")
+        raise SecretError(f"{_named(kind, what)} is not an envelope of v, key, nonce and text")
     return key_id, nonce, cipher
 
 

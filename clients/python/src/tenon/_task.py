@@ -184,4 +184,4 @@ def tasks_of(found: Any) -> dict[str, Runnable]:
         return {found.kind: found}
     if isinstance(found, Sequence) and all(isinstance(t, Task) for t in found):
         return {t.kind: t for t in found}
-    raise TypeError(f"{found!r} is no tenon.App, task, or list of tasks")
+    raise TypeError(f"{found!r} is not a tenon.App, a task or a list of tasks")

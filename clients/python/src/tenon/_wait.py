@@ -13,7 +13,7 @@ from tenon._outcomes import Span, microseconds
 from tenon._steps import blocking
 
 WAITED_MAX = 10_000
-"""So many tasks are waited for in one call."""
+"""The maximum number of tasks in one call."""
 
 
 def wait(conn: Any, ids: Iterable[int], timeout: Span | None = None) -> list[TaskResult]:

@@ -26,7 +26,7 @@ F = TypeVar("F", "Future[TaskResult]", "asyncio.Future[TaskResult]")
 
 
 class _Waiting(Generic[F]):
-    """Who waits for which task, and what whoever has the connection does not know of it yet."""
+    """The callers that wait for each task, and the changes that the owner of the connection does not know yet."""
 
     def __init__(self) -> None:
         self._futures: dict[int, list[F]] = {}
@@ -68,7 +68,7 @@ class _Waiting(Generic[F]):
         return []
 
     def fail(self, error: Exception) -> None:
-        """All of them; each gets an exception of its own, as each raises it."""
+        """All of them; each gets an exception of its own, because each raises it."""
         for task_id, futures in self._futures.items():
             for future in futures:
                 if not future.done():
@@ -102,7 +102,7 @@ def _left(awaited: Awaited) -> float | None:
 class Waiter:
     """Lets any number of threads wait for tasks on one connection, which a thread of its own listens on.
 
-    `connect` makes that connection, as for wait(), or returns an alias of Django's databases. It is called when
+    `connect` makes that connection, like that of wait(), or returns an alias of Django's databases. It is called when
     somebody waits for the first time, and again after the connection was lost. One for each process.
     """
 
@@ -129,7 +129,7 @@ class Waiter:
                 self._waiting.go(task_id, future)
 
     def close(self) -> None:
-        """End the connection, and its thread. Who still waits gets a ConnectionError."""
+        """End the connection, and its thread. Callers that still wait get a ConnectionError."""
         self._closed = True
         with self._lock:
             thread = self._thread
@@ -174,7 +174,7 @@ class Waiter:
             self._use(self._connect(), heard)
         except Exception as found:
             error = found
-        with self._lock:  # whoever comes from now on begins anew
+        with self._lock:  # later callers begin again
             self._waiting.fail(error)
             self._thread = None
             for end in (heard, self._bell):
@@ -242,8 +242,8 @@ if hasattr(os, "register_at_fork"):
 class AsyncWaiter:
     """Lets any number of coroutines wait for tasks on one connection.
 
-    `connect` makes that connection, as for await_(). It is called when somebody waits for the first time, and again
-    after the connection was lost. One for each event loop.
+    `connect` makes that connection, like that of await_(). It is called when somebody waits for the first time, and
+    again after the connection was lost. One for each event loop.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
@@ -271,7 +271,7 @@ class AsyncWaiter:
                 future.exception()  # it was seen
 
     async def close(self) -> None:
-        """End the connection. Who still waits gets a ConnectionError."""
+        """End the connection. Callers that still wait get a ConnectionError."""
         self._closed = True
         if self._task is not None:
             self._wake.set()
@@ -290,7 +290,7 @@ class AsyncWaiter:
         except Exception as found:
             error = found
         finally:
-            self._waiting.fail(error)  # whoever comes from now on begins anew
+            self._waiting.fail(error)  # later callers begin again
             self._task = None
 
     async def _use(self, made: Any, wake: asyncio.Event) -> None:

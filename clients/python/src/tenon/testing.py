@@ -23,7 +23,7 @@ _MINE = """SELECT id, kind, queue, state, priority, run_at, unique_key, CAST(pay
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a run, as the worker would be told."""
+    """The outcome of a run that the worker would receive."""
 
     outcome: str
     """`done`, `failed`, `snooze`, `wait_signal`, `dead` or `interrupted`."""

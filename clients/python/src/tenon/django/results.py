@@ -1,4 +1,4 @@
-"""What became of a task, as the framework wants it: read from tenon.tasks and tenon.attempt."""
+"""The outcome of a task for the framework, read from tenon.tasks and tenon.attempt."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def task_of(kind: str, queue: str, backend: str, payload: Any) -> Task[Any, Any]
     """The task as it was enqueued; InvalidPayload if Django has not enqueued it."""
     found = registered(kind, backend)
     if found is None:
-        raise InvalidPayload(f"{kind} is no task of this project")
+        raise InvalidPayload(f"{kind} is not a task of this project")
     fits = isinstance(payload, dict) and isinstance(payload.get("args"), list)
     if not fits or not isinstance(payload.get("kwargs"), dict):
         raise InvalidPayload(f'the payload of {kind} is not {{"args": [...], "kwargs": {{...}}}}: {payload!r:.100}')
@@ -115,7 +115,7 @@ def discover(backend: BaseTaskBackend) -> list[str]:
 
 
 def _paths(alias: str) -> set[str]:
-    """Of all modules that are there. By type(), as isinstance() wakes Django's lazy objects up."""
+    """Of all loaded modules. By type(), because isinstance() wakes Django's lazy objects up."""
     found = set()
     for module in list(sys.modules.values()):
         for value in list(getattr(module, "__dict__", {}).values()):
@@ -138,7 +138,7 @@ def read(backend: TenonBackend, result_id: str) -> TaskResult[Any]:
     try:
         return _result(backend, result_id, row, attempts)
     except InvalidPayload as error:
-        raise TaskResultDoesNotExist(f"{result_id} is no task of Django's: {error}") from error
+        raise TaskResultDoesNotExist(f"{result_id} is not a task of Django's: {error}") from error
 
 
 def _result(backend: TenonBackend, result_id: str, row: Row, attempts: list[Row]) -> TaskResult[Any]:
