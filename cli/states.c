@@ -33,7 +33,7 @@ static void print_arrow(FILE *out, size_t first)
 
 static void print_states(FILE *out)
 {
-    (void)fputs("| state | where, and what it means |\n|---|---|\n", out);
+    (void)fputs("| state | table and meaning |\n|---|---|\n", out);
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         enum task_state state = (enum task_state)i;
         (void)fprintf(out, "| %s | %s |\n", task_state_word(state), task_state_text(state));
@@ -62,10 +62,9 @@ void states_markdown(FILE *out)
     }
     (void)fputs("```\n\n## States\n\n", out);
     print_states(out);
-    (void)
-        fputs("\nThe view `tenon.tasks` shows every task with its state; a paused queue changes no "
-              "state, only nothing is claimed from it.\n\n## Acts\n\n",
-              out);
+    (void)fputs("\nThe view `tenon.tasks` shows every task with its state; a pause changes no "
+                "state; workers only claim no tasks of a paused queue.\n\n## Acts\n\n",
+                out);
     print_acts(out);
     (void)fputs("\nA task that failed or crashed before and is snoozed counts as retrying.\n", out);
 }

@@ -61,15 +61,15 @@ export function limits(place, ctx) {
     const list = el('div');
     const columns = [
         { head: 'Limit or key', class: 'long', cell: name },
-        { head: 'What holds', cell: (l) => [holds(l), l.rule !== null && l.rule !== l.key && el('small', {}, ` as of ${l.rule}`)] },
-        { head: 'In use', class: 'n', cell: (l) => counted(l.held) },
+        { head: 'Limits', cell: (l) => [holds(l), l.rule !== null && l.rule !== l.key && el('small', {}, ` from ${l.rule}`)] },
+        { head: 'Released', class: 'n', cell: (l) => counted(l.held) },
         { head: 'Waiting', class: 'n', cell: (l) => counted(l.waiting) },
         { head: 'State', cell: (l) => stateOf(l, ctx) },
     ];
     place.append(form(ctx), list);
     return async () => {
         const answer = await get('limits', { key: ctx.query.get('key') });
-        swap(list, table('Limits, and keys that unfinished tasks have', columns, answer.limits, 'There is no limit; tenon limit set makes one.'),
-            answer.more && el('p', { class: 'dim' }, 'There are more keys: the first 100 by name are shown.'));
+        swap(list, table('Limits, and keys that unfinished tasks have', columns, answer.limits, 'No limits; tenon limit set makes one.'),
+            answer.more && el('p', { class: 'dim' }, 'Only the first 100 keys by name are shown.'));
     };
 }

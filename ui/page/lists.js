@@ -31,7 +31,7 @@ export function schedules(place, ctx) {
         { head: 'State', cell: (s) => [s.state, s.last_error && `: ${s.last_error}`].filter(Boolean) },
         ctx.session.may_act && { head: 'Do', cell: (s) => scheduleButtons(s, ctx) },
     ].filter(Boolean);
-    return async () => swap(place, table('Schedules', columns, (await get('schedules')).schedules, 'There is no schedule; tenon schedule add makes one.'));
+    return async () => swap(place, table('Schedules', columns, (await get('schedules')).schedules, 'No schedules; tenon schedule add makes one.'));
 }
 
 // --- workers ---
@@ -40,15 +40,15 @@ function worker(w, running) {
     const mine = running.filter((t) => t.worker === w.id);
     return el('section', { class: 'worker' },
         el('h2', {}, `${w.host}, pid ${w.pid} `, el('span', { class: `state ${w.present ? '' : 'dead'}` }, w.present ? w.state : `${w.state}, gone`)),
-        el('p', {}, `${count(w.running)} of ${count(w.slots)} slots run; since `, moment(w.since), `; queues ${w.queues.join(', ')}; kinds ${w.kinds.join(', ')}.`),
+        el('p', {}, `${count(w.running)} of ${count(w.slots)} slots are in use; started `, moment(w.since), `; queues ${w.queues.join(', ')}; kinds ${w.kinds.join(', ')}.`),
         w.backing_off && el('p', { class: 'troubles' }, `Handlers that do not start: ${w.backing_off}`),
-        w.starting && el('p', { class: 'troubles' }, `Handlers whose first child is still starting: ${w.starting}`),
+        w.starting && el('p', { class: 'troubles' }, `Handlers whose first process is still starting: ${w.starting}`),
         mine.length > 0 && table(`What ${w.host}, pid ${w.pid}, runs`, [
             { head: 'Task', class: 'n', cell: (t) => link(`/tasks/${t.id}`, t.id, { 'data-key': `t-${t.id}` }) },
             { head: 'Kind', cell: (t) => t.kind },
             { head: 'Queue', cell: (t) => t.queue },
             { head: 'Attempt', class: 'n', cell: (t) => t.attempt },
-            { head: 'Runs since', cell: (t) => moment(t.start_time) },
+            { head: 'Started', cell: (t) => moment(t.start_time) },
             { head: 'Timeout', class: 'n wide', cell: (t) => span(t.timeout_ms / 1000) },
         ], mine));
 }
@@ -56,7 +56,7 @@ function worker(w, running) {
 export function workers(place) {
     return async () => {
         const all = await get('workers');
-        swap(place, all.workers.length === 0 ? el('p', {}, 'No worker is there.') : all.workers.map((w) => worker(w, all.running)));
+        swap(place, all.workers.length === 0 ? el('p', {}, 'No workers.') : all.workers.map((w) => worker(w, all.running)));
     };
 }
 
@@ -70,12 +70,12 @@ export function audit(place, ctx) {
         { head: 'What', cell: (a) => a.act },
         { head: 'Changed', class: 'n', cell: (a) => count(a.n) },
         { head: 'Skipped', class: 'n wide', cell: (a) => a.skipped || '' },
-        { head: 'Of which', class: 'long', cell: (a) => el('code', {}, JSON.stringify({ ...a.what, web_user: undefined, why: undefined })) },
+        { head: 'Filter and changes', class: 'long', cell: (a) => el('code', {}, JSON.stringify({ ...a.what, web_user: undefined, why: undefined })) },
         { head: 'Why', class: 'long', cell: (a) => a.what.why },
     ];
     return async () => {
         const acts = (await get('audit', { cursor: ctx.query.get('cursor') })).acts;
-        swap(place, table('Who did what, the newest first', columns, acts, 'Nobody has done anything.'),
+        swap(place, table('Who did what, the newest first', columns, acts, 'The audit is empty.'),
             acts.length === 50 && el('p', {}, link(`/audit?cursor=${acts[49].id}`, 'Next page', { 'data-key': 'next' })));
     };
 }

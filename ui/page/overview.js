@@ -25,13 +25,13 @@ function numbers(o, now) {
     const pair = (name, value, note) => el('div', {}, el('dt', {}, name), el('dd', {}, value, note && el('small', {}, note)));
     return el('dl', { class: 'numbers' },
         pair('Ready', count(o.now.ready, o.now.ready_at_least), asOf(o.now.ready_age_s)),
-        pair('Oldest waits', o.now.oldest_ready_s === null ? '-' : span(o.now.oldest_ready_s)),
-        pair('Arrive', perSecond(now.arrived)),
-        pair('End', perSecond(now.ended)),
-        pair('Attempts fail', perSecond(now.failed)),
-        pair('Die', perSecond(now.died)),
+        pair('Oldest waiting', o.now.oldest_ready_s === null ? '-' : span(o.now.oldest_ready_s)),
+        pair('Arrived', perSecond(now.arrived)),
+        pair('Ended', perSecond(now.ended)),
+        pair('Failed attempts', perSecond(now.failed)),
+        pair('Died', perSecond(now.died)),
         pair('Workers', count(o.now.workers), ` ${count(o.now.slots)} slots`),
-        pair('Done in an hour', count(o.counts.done_last_hour)));
+        pair('Done last hour', count(o.counts.done_last_hour)));
 }
 
 // A kind has no row in the table, where queues are resumed.
