@@ -11,7 +11,7 @@
 enum {
     CHORE_AGAIN_MS = 1000,   /* after a lock, a deadlock or a timeout */
     CHORE_FAILED_MS = 10000, /* after any other fault */
-    CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
+    CHORE_AGAIN_QUIET = 5,   /* this many locks in a row are not reported */
     CHORE_WATCH_MS = 1000,
     CHORE_CALLED_MS = 60000, /* those that the watch calls, or that call themselves again */
 };

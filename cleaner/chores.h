@@ -53,13 +53,13 @@ void settle_call(struct cleaner *c, int64_t now_ms);
 /* The leadership begins: LISTEN, and all rows that are there are old. */
 MUST_CHECK bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f);
 
-/* It ends, and the session goes on. */
+/* It ends, and the session continues. */
 MUST_CHECK bool fresh_stop(struct cleaner *c, struct fault *f);
 
 /* Somebody else has the sleeper's lock: take another one, if we do not hold it ourselves. */
 MUST_CHECK bool fresh_disturbed(struct cleaner *c, struct fault *f);
 
-/* What was done since the start, but for `published`, `held_back` and `dropped`. */
+/* What was done since the start, except `published`, `held_back` and `dropped`. */
 struct counts report_totals(const struct cleaner *c);
 
 /* The statistics line, now. */

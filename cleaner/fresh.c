@@ -13,7 +13,7 @@ enum {
     FRESH_ARRAY_BYTES_MAX = WATERMARK_GAPS_MAX * 20 + 2,
 };
 
-/* The columns of fresh.sql, but for those that wake_row() knows. */
+/* The columns of fresh.sql without those that wake_row() knows. */
 enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT, UNSETTLED };
 
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
@@ -37,7 +37,7 @@ bool fresh_stop(struct cleaner *c, struct fault *f)
     return !c->pace.asleep || db_exec(c->hot, &sql_fresh_unlock, params, 1, NULL, f);
 }
 
-/* Asleep we hold the lock, and whoever waits for it does no harm yet. */
+/* Asleep we hold the lock, and a session that waits for it does no harm yet. */
 bool fresh_disturbed(struct cleaner *c, struct fault *f)
 {
     struct rows *rows = NULL;

@@ -6,7 +6,7 @@
 
 /* Delete some rows that were kept long enough. Fewer than a batch were all, and those that get old
  * enough meanwhile wait for the next turn: at a rate limit there may always be some. With --once no
- * next turn comes, and it goes on until there is nothing: a flow may go only after another. */
+ * next turn comes, and it continues until there is nothing: a flow may only go after another. */
 static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;

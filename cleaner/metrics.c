@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* How the cleaner stands. */
+/* The state of the cleaner. */
 struct standing {
     int64_t moved_ms; /* 0 = its loop has not begun */
     bool up, leads, led, broker, broker_up;

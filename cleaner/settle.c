@@ -10,7 +10,7 @@ enum {
     SETTLE_SOON_MS = 10, /* no sooner when there was nothing: another cleaner may be at it */
     SETTLE_FEW = 16,     /* of more a poll costs less than their messages */
     SETTLE_MANY =
-        16, /* so much at once, and the leader stays awake: then no commit has to NOTIFY */
+        16, /* this many at once, and the leader stays awake: then no commit has to NOTIFY */
 };
 
 /* The columns of settle.sql; of settle_freed.sql, after id, queue and kind. */
@@ -33,7 +33,7 @@ static void note_load(struct cleaner *c, int64_t settled, int64_t now_ms)
     }
 }
 
-/* When something was settled there may be more at once. With --once it goes on until there was
+/* When something was settled there may be more at once. With --once it continues until there was
  * nothing. */
 static void plan_next(struct cleaner *c, const struct rows *rows, struct turn *turn)
 {

@@ -18,13 +18,13 @@
 enum {
     CLEANER_ROWS_MAX = 500,        /* the same */
     CLEANER_GRACE_S = 60,          /* a task may be so late before its worker loses it */
-    CLEANER_ONCE_TRIES = 10,       /* --once tries a chore that met a lock so often */
+    CLEANER_ONCE_TRIES = 10,       /* how often --once tries a chore that met a lock */
     CLEANER_NOTICE_BYTES = 7800,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
-    CLEANER_LEADERLESS_MS = 10000, /* without a leader for so long is an error */
+    CLEANER_LEADERLESS_MS = 10000, /* without a leader for this long is an error */
     CLEANER_REPORT_MS = 60000,     /* between two statistics lines */
     CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end, whatever hangs */
     CLEANER_SPANS_LIMIT_MS = 200,  /* for spans after SIGTERM; the publisher takes half a second */
-    CLEANER_FLUSH_LIMIT_MS = 5000  /* --once waits so long for confirms */
+    CLEANER_FLUSH_LIMIT_MS = 5000  /* how long --once waits for confirms */
 };
 
 /* What was done since the last statistics line. */
@@ -74,7 +74,7 @@ struct failure {
     int64_t told_ms;
 };
 
-/* How a chore stands. */
+/* The state of a chore. */
 struct chore_state {
     int64_t next_ms; /* when it runs next; INT64_MAX = no more (--once) */
     int failures;    /* in a row */
@@ -101,7 +101,7 @@ struct cleaner {
 
     char key[24];    /* of the lock by which this session leads, if tenon.setting names it */
     int64_t led_ms;  /* when somebody was seen to lead last */
-    bool leaderless; /* and it is so long ago that it was logged */
+    bool leaderless; /* and long enough that it was logged */
     bool leader;
     char sleeper_key[24]; /* of the lock that says that the leader sleeps */
     struct watermark watermark;

@@ -35,7 +35,7 @@ enum { P_WHAT, P_MS };
 
 struct statistics {
     const char *url;
-    pthread_mutex_t mutex; /* holds all that follows; whoever asks meanwhile waits */
+    pthread_mutex_t mutex; /* holds all that follows; other readers wait meanwhile */
     struct db *db;         /* NULL = not connected */
     struct buf text;       /* what was gathered */
     int64_t gathered_ms;   /* when; 0 = never */

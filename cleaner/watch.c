@@ -52,7 +52,7 @@ static bool elect(struct cleaner *c, const char *last_key, bool *ret_ours, struc
     return true;
 }
 
-/* Lead, go on, or stop when another's key is there. */
+/* Lead, continue, or stop when another's key is there. */
 static bool take_lead(struct cleaner *c, const struct rows *rows, const struct turn *turn,
                       struct fault *f)
 {
@@ -83,7 +83,7 @@ static bool ask(struct cleaner *c, struct rows **ret, struct fault *f)
     return db_exec(c->hot, &sql_watch, params, 3, ret, f);
 }
 
-/* Whoever has something to do has a turn in this round, or when the next row is due. */
+/* A cleaner with something to do has a turn in this round, or when the next row is due. */
 static void hurry(struct cleaner *c, const struct rows *rows, int64_t now_ms)
 {
     if (rows_bool(rows, 0, FRESH) || c->watermark.n > 0) {

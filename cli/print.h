@@ -29,7 +29,7 @@ bool print_shown(struct rows *rows, bool json);
 
 /* Rows in columns that are as wide as they must be. */
 struct table {
-    const char *const *heads; /* a head that begins with '>' stands, like its cells, to the right */
+    const char *const *heads; /* a head that begins with '>' is aligned right, like its cells */
     size_t columns;
     struct buf cells; /* harmless texts, each with its NUL */
     size_t n_cells;

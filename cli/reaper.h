@@ -3,7 +3,7 @@
 #ifndef TENON_CLI_REAPER_H
 #define TENON_CLI_REAPER_H
 
-/* Where this process is such a one: go on in a child, while the parent reaps whatever ends, hands
+/* If this process is one: continue in a child, while the parent reaps all that ends, hands
  * signals on, and ends as the child does. Elsewhere nothing happens. Before any thread, and before
  * anything is opened. */
 void reaper_start(void);

@@ -5,7 +5,7 @@
 
 static const char name[] = "tenon.enqueue";
 
-/* A session that was opened anew has no statement. */
+/* A session that was reopened has no statement. */
 static int on_event(PGEventId event, void *info, void *unused)
 {
     (void)unused;

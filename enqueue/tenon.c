@@ -85,7 +85,7 @@ tenon *tenon_new(const char *amqp_url)
 }
 
 /* In a forked child the thread is gone, and whatever it or another thread was changing is in some
- * state in between: leave all of it where it is and begin anew. */
+ * state in between: leave all of it where it is and begin again. */
 static void after_fork(tenon *t)
 {
     struct fault ignored = {0};

@@ -17,7 +17,7 @@ struct wait {
     bool any; /* one has ended in this call */
 };
 
-/* A task that is there and has none of these words goes on. */
+/* A task that is there and has none of these words is unfinished. */
 static int state_of(const char *word)
 {
     static const char *const words[] = {[TENON_TASK_DONE] = "done",
@@ -94,7 +94,7 @@ static int ask_all(struct wait *w, int64_t *ret_ms)
     return TENON_OK;
 }
 
-/* Whoever may connect may say anything there: it is only a reason to ask. */
+/* Any role that can connect may notify there: it is only a reason to ask. */
 static int take_notified(struct wait *w)
 {
     PGnotify *notify;

@@ -73,7 +73,7 @@ static void stop_task(struct http *h, int64_t id)
 
 /* --- the loop --- */
 
-/* At a drain what is under way goes on: the receiver may have it already. */
+/* At a drain, requests under way continue: the receiver may have it already. */
 static bool take_lines(struct http *h, struct fault *f)
 {
     struct pool_message m;

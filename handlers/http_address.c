@@ -42,7 +42,7 @@ static uint32_t number_at(const uint8_t *bytes)
     return ntohl(n);
 }
 
-/* What is global stands in 2000::/3; the rest is special, but for ways to say an IPv4 address. */
+/* Global addresses are in 2000::/3; the rest is special, except forms of an IPv4 address. */
 static bool is_private_6(const uint8_t *a)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* ::ffff:0:0/96 */

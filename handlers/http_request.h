@@ -9,7 +9,7 @@
 
 enum {
     CONNECT_LIMIT_MS = 10000, /* to resolve, connect, and for TLS */
-    ANSWER_MARGIN_MS = 1000,  /* a request ends so much before its task's deadline, at most */
+    ANSWER_MARGIN_MS = 1000,  /* a request ends at least this long before its task's deadline */
 };
 
 struct http_request {

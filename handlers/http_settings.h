@@ -7,7 +7,7 @@
 enum { HTTP_IN_FLIGHT = 500, HEADERS_FILE_BYTES_MAX = 16384 };
 
 struct http_settings {
-    const char *url; /* "{kind}" in it stands for the task's kind */
+    const char *url; /* "{kind}" in it is replaced by the task's kind */
     const char *ca_file;
     int in_flight;
     bool allow_private, retry_4xx, help;

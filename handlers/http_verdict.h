@@ -8,7 +8,7 @@
 
 enum {
     RESPONSE_BYTES_MAX = 64 << 10,         /* what is read of a response's body */
-    EXCERPT_BYTES_MAX = 512,               /* what of it stands in an error */
+    EXCERPT_BYTES_MAX = 512,               /* how much of it an error shows */
     RETRY_AFTER_MS_MIN = 1000,             /* for 0, and what has passed */
     RETRY_AFTER_MS_UNREAD = 60000,         /* for what cannot be read */
     RETRY_AFTER_MS_MAX = 24 * 3600 * 1000, /* a receiver may not ask for more patience */
@@ -25,7 +25,7 @@ struct http_reply {
 enum { VERDICT_TEXT_BYTES = 1024, VERDICT_CLASS_BYTES = 24 };
 
 struct verdict {
-    struct pool_answer answer; /* its texts stand here, or in the reply */
+    struct pool_answer answer; /* its texts are here, or in the reply */
     char text[VERDICT_TEXT_BYTES], class[VERDICT_CLASS_BYTES];
 };
 

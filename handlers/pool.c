@@ -60,7 +60,7 @@ bool pool_flush(struct pool *p, struct fault *f)
     return true;
 }
 
-/* --- a line, without rounding what stands in it --- */
+/* --- a line, without rounding its numbers --- */
 
 enum { TEXTS = 4, NUMBERS = 5, PAYLOAD = TEXTS + NUMBERS, PROGRESS, STOP, KEYS };
 
@@ -159,7 +159,7 @@ static void put_line_feedless(struct buf *b, const char *text, size_t bytes)
     buf_put(b, text, bytes);
     for (; at < b->len; at++) {
         if (b->data[at] == '\n' || b->data[at] == '\r') {
-            b->data[at] = ' '; /* in JSON they stand between values only */
+            b->data[at] = ' '; /* in JSON they only occur between values */
         }
     }
 }

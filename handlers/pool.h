@@ -19,7 +19,7 @@ struct pool {
     int fd;       /* answers go there: stdout */
 };
 
-/* A task as it came: all texts stand in `line`, and the payload is as PostgreSQL printed it. */
+/* A task as it came: all texts are in `line`, and the payload is what PostgreSQL printed. */
 struct pool_task {
     char *line;
     int64_t id, timeout_ms, attempt, failures, max_attempts;
@@ -41,7 +41,7 @@ struct pool_answer {
     int64_t delay_ms;                    /* 0 = none */
 };
 
-/* Say hello: so many tasks at once, and stop lines are understood. */
+/* Say hello: `n` tasks at once, and stop lines are understood. */
 void pool_open(struct pool *p, int in_flight);
 void pool_close(struct pool *p);
 
@@ -55,14 +55,14 @@ void pool_task_clear(struct pool_task *task);
 
 /* Answers, kept until pool_flush().
  *   result     JSON, also on many lines; NULL = none
- *   otherwise  a note that stands for what is no JSON, or too long; NULL = then no result */
+ *   otherwise  a note in place of a result that is not JSON, or too long; NULL = then no result */
 void pool_done(struct pool *p, int64_t id, const char *result, size_t bytes, const char *otherwise);
 void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer);
 /* About a task that runs. False: that is no JSON, or longer than the worker takes. */
 bool pool_progress(struct pool *p, int64_t id, const char *json, size_t bytes);
 void pool_extend(struct pool *p, int64_t id, int64_t ms);
 
-/* From now on so many tasks at once; more than that may still come. */
+/* From now on `n` tasks at once; more than that may still come. */
 void pool_in_flight(struct pool *p, int n);
 
 /* No more tasks: what is answered by the end of this process counts, the rest is released. */

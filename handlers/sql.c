@@ -14,7 +14,7 @@
 
 enum {
     BATCH_MS = 50,              /* a batch is made so large that it takes no longer */
-    BATCH_BYTES_MAX = 16 << 20, /* of payloads, but for the last one's */
+    BATCH_BYTES_MAX = 16 << 20, /* of payloads, without the last one */
 };
 
 struct sql {
@@ -24,9 +24,9 @@ struct sql {
     int open;
     struct sql_work *waiting; /* in the order in which they are to run */
     int n_waiting;
-    int batch;    /* so many tasks commit together: 1 after a failure, then more and more */
-    int room;     /* so many are taken for each connection: as many as commit together at best */
-    int told;     /* so many in all, as the worker knows */
+    int batch; /* how many tasks commit together: 1 after a failure, then more and more */
+    int room; /* how many are taken for each connection: the number that commits together at best */
+    int told; /* how many in all the worker knows of */
     bool retires; /* a connection is lost: another child makes new ones */
 };
 
@@ -218,7 +218,7 @@ static bool take_task(struct sql *q, struct pool_task *task, struct fault *f)
     return true;
 }
 
-/* Its claim is no longer valid, so it cannot commit; the server need not go on with it. */
+/* Its claim is no longer valid, so it cannot commit; the server need not continue it. */
 static void stop_task(struct sql *q, int64_t id)
 {
     struct sql_work *w;

@@ -9,7 +9,7 @@
 struct pg_conn;
 
 enum {
-    SQL_MARGIN_MS = 1000,   /* a statement ends so much before its task's deadline, at most */
+    SQL_MARGIN_MS = 1000,   /* a statement ends at least this long before its task's deadline */
     SQL_BATCH_MS_MAX = 200, /* what takes longer with several tasks is ended and rolled back */
     SQL_CANCEL_LIMIT_MS =
         2000, /* for the answer to a cancel; the worker waits 5 s for the task's */

@@ -21,7 +21,7 @@ struct sql_function {
 struct sql_settings {
     struct sql_function functions[FUNCTIONS_MAX];
     int n_functions, connections;
-    int batch; /* so many tasks may commit together */
+    int batch; /* the maximum tasks that commit together */
     bool help;
 };
 

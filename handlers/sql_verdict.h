@@ -20,7 +20,7 @@ struct sql_error {
 enum { SQL_VERDICT_BYTES = 4096 };
 
 struct sql_verdict {
-    struct pool_answer answer; /* its texts stand here */
+    struct pool_answer answer; /* its texts are here */
     char text[SQL_VERDICT_BYTES], class[6];
 };
 

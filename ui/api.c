@@ -71,7 +71,7 @@ static bool log_in(struct call *c, struct fault *f)
 {
     if (!auth_login(c->ui->auth, c->request, body_text(c, "token"), body_text(c, "user"),
                     body_text(c, "password"), c->answer, f)) {
-        if (f->code == FAULT_REFUSED) { /* whoever tries too often does not fill the log */
+        if (f->code == FAULT_REFUSED) { /* repeated attempts do not fill the log */
             log_refused(c);
         }
         return false;

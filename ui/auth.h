@@ -1,7 +1,7 @@
 /* Who may come in: a token, or names with passwords; and the sessions of browsers.
  *
  * Nobody comes in without one of both. A token that nobody gave is made at the start, and only
- * printed. Passwords stand in a file as crypt(3) makes them, one line each: NAME:HASH, or
+ * printed. Passwords are in a file, in a form of crypt(3), one line each: NAME:HASH, or
  * NAME:HASH:read-only. Safe to be used by many threads. */
 #ifndef TENON_UI_AUTH_H
 #define TENON_UI_AUTH_H
@@ -22,7 +22,7 @@ enum {
 struct auth;
 
 struct who {
-    char user[AUTH_USER_BYTES]; /* "" = whoever has the token */
+    char user[AUTH_USER_BYTES]; /* "" = a user with the token */
     bool read_only;
 };
 

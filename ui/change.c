@@ -1,4 +1,4 @@
-/* What the page does: the SQL functions of the commands. Whoever logged in stands in the audit. */
+/* What the page does: the SQL functions of the commands. The audit names the user who logged in. */
 #include "ui/api.h"
 
 #include "cli/statements.h"

@@ -28,7 +28,7 @@ static void on_request(void *owner, const struct http_request *r, struct http_an
     }
 }
 
-/* Whoever is not on this machine must know a secret that somebody has chosen; and threads of
+/* A user of another machine must know a secret that somebody has chosen; and threads of
  * requests get no signals. */
 static bool ui_open(struct ui *ui, struct fault *f)
 {
@@ -48,7 +48,7 @@ static bool ui_open(struct ui *ui, struct fault *f)
            http_serve(ui->http, on_request, ui, f);
 }
 
-/* The address goes to whoever started it; a token must not stand in a log. */
+/* The address goes to the user who started it; a token must not appear in a log. */
 static void tell_address(const struct ui *ui)
 {
     const char *token = auth_made_token(ui->auth);

@@ -173,7 +173,7 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, con
     if (payload) {
         POINT(child_spawned);
     }
-    (void)setpgid(pid, pid); /* both sides do it, so that it is done whoever comes first */
+    (void)setpgid(pid, pid); /* both sides do it, so that it is done in any order */
     c->pid = pid;
     c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     keep_ends(c, &p);

@@ -176,7 +176,7 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
 }
 
 /* A child that has answered enough, or has grown too large, gets no more tasks, and ends when it
- * has answered those that it has. Memory is looked at once in so many answers: that costs 10 us. */
+ * has answered those that it has. Memory is checked once in this many answers: that costs 10 us. */
 static void recycle(struct children *cs, int slot, enum event_type type)
 {
     struct child *c = &cs->slots[slot];
@@ -223,7 +223,7 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
     }
 }
 
-/* What is left of a line that was too long. False: it goes on. */
+/* What is left of a line that was too long. False: it continues. */
 static bool skip_line(struct child *c)
 {
     const char *end = c->output.len > 0 ? memchr(c->output.data, '\n', c->output.len) : NULL;

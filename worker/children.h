@@ -44,7 +44,7 @@ void children_doing(const struct children *cs, int slot, char *text, size_t size
 /* Write all that was given and not yet written; once per turn of the loop. */
 void children_flush(struct children *cs);
 
-/* What to poll, so many for each slot, and what to do when it is ready. */
+/* What to poll, this many for each slot, and what to do when it is ready. */
 enum { CHILDREN_FDS_PER_SLOT = 4 };
 void children_poll(const struct children *cs, struct pollfd *fds);
 void children_dispatch(struct children *cs, const struct pollfd *fds);

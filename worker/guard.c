@@ -42,7 +42,7 @@ static void kill_groups(const pid_t groups[SLOTS_MAX])
     }
 }
 
-/* Time passes in ticks in which the guard is awake itself: where the whole machine stood still, the
+/* Time passes in ticks in which the guard is awake itself: where the whole machine was stopped, the
  * handlers did as well, and the worker may move on now. */
 static void watch_worker(pid_t groups[SLOTS_MAX])
 {

@@ -18,14 +18,14 @@ struct handler {
     char **argv;        /* ends with NULL */
     char **pass_env;    /* variables that it gets all the same; ends with NULL */
     char **only_env;    /* those that it gets besides, and no others; empty = all */
-    char **environment; /* all that it gets, but for the task's; ends with NULL */
+    char **environment; /* all that it gets, without the task's; ends with NULL */
     char *directory;    /* where it runs; NULL = where the worker does */
     int in_flight;      /* tasks a pool child may have at once; 0 = as its hello says */
     int chunk_size;     /* tasks it gets together, in one go; 0 = one by one */
     int64_t chunk_wait_ms;  /* how long the first of them waits for the others */
     int64_t start_limit_ms; /* how long a pool child may take to say hello */
     struct isolation isolation;
-    int64_t tasks_max;   /* pool: after so many answers a child is replaced; 0 = never */
+    int64_t tasks_max;   /* pool: after this many answers a child is replaced; 0 = never */
     int64_t rss_mib_max; /* and when it holds more memory than this */
     bool own_stderr;     /* it writes to the worker's stderr; else the last of it is kept */
 };

@@ -21,7 +21,7 @@ void line_put_claim(struct buf *b, const struct claim *task)
     }
 }
 
-/* `key` stands with its comma, quotes and colon. */
+/* `key` includes its comma, quotes and colon. */
 static void put_text_key(struct buf *b, const char *key, const char *text)
 {
     buf_put_text(b, key);

@@ -25,7 +25,7 @@ enum { SNOOZE_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 /* The text of TENON_TASK_CLAIM: "id/claims/key in hexadecimal". */
 void line_put_claim(struct buf *b, const struct claim *task);
 
-/* The line before so many task lines, which belong together. */
+/* The line before `n` task lines, which belong together. */
 void line_put_number(struct buf *b, int n);
 
 /* One task line, with its newline. The payload is copied as PostgreSQL printed it. */
@@ -58,12 +58,13 @@ MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *r
                                  struct fault *f);
 
 /* Any other line of a pool child, or the beginning of one that is longer than LINE_BYTES_MAX. Sets
- * type: REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY with room, so many tasks as it takes
- * at once from now on; for a reply id, outcome, delay_ms, and reply, error and signal, which the
- * caller frees; for PROGRESS id, extend_ms, and progress, which he frees too; for STEP id, name,
- * and step, the same. Where the task is told, what is wrong is its alone: a reply that cannot be is
- * failed, a result that PostgreSQL cannot store becomes a note; such progress, or such a step, an
- * empty text, and a time that cannot be added -1, which are refused.
+ * type: REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY with room, the number of tasks that it
+ * takes at once from now on; for a reply id, outcome, delay_ms, and reply, error and signal, which
+ * the caller frees; for PROGRESS id, extend_ms, and progress, which the caller frees too; for STEP
+ * id, name, and step, the same. If the line names its task, a mistake concerns that task alone: a
+ * reply with a mistake becomes a failure, and a result that PostgreSQL cannot store a note.
+ * Progress and steps that it cannot store become an empty text, and a time that cannot be added
+ * -1: these are refused.
  *   false   nobody can tell which task is meant, or no memory */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 

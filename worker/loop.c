@@ -22,7 +22,7 @@
 enum {
     OWN_FDS = 2,
     STATISTICS_EVERY_MS = 60000,
-    FAILING_AFTER_MS = 3000, /* rounds that fail for so long are told in the worker's row */
+    FAILING_AFTER_MS = 3000, /* rounds that fail for this long are recorded in the worker's row */
     /* its guard may have taken it for frozen, whose last beat may be older than its last turn */
     FROZEN_MS = GUARD_SILENT_MS - 2 * GUARD_BEAT_MS,
 };

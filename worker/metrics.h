@@ -1,4 +1,4 @@
-/* What a worker shows over HTTP (`--http`). The main loop says how it stands; threads of requests
+/* What a worker shows over HTTP (`--http`). The main loop sets its state; threads of requests
  * read that, and hold up nobody. */
 #ifndef TENON_WORKER_METRICS_H
 #define TENON_WORKER_METRICS_H
@@ -19,7 +19,7 @@ MUST_CHECK bool worker_metrics_open(const char *address, struct series *series,
                                     struct worker_metrics **ret, struct fault *f);
 void worker_metrics_close(struct worker_metrics *m); /* NULL is fine */
 
-/* The main loop moves, and so it stands. */
+/* The main loop moves, and this is its state. */
 void worker_metrics_note(struct worker_metrics *m, const struct decider *d,
                          enum worker_broker broker, int64_t now_ms);
 

@@ -28,9 +28,9 @@ static bool is_before(struct poll_place a, struct poll_place b)
     return a.run_at_us != b.run_at_us ? a.run_at_us < b.run_at_us : a.id < b.id;
 }
 
-/* What was swept is swept anew, each range for itself: in one that a backlog of higher priority
- * holds up, the sweep goes on where it is, unless that was a short one, and this one comes from the
- * head. */
+/* What was swept is swept again, each range for itself: in one that a backlog of higher priority
+ * holds up, the sweep continues where it is, unless that was a short one, and this one comes from
+ * the head. */
 static void begin_sweep(struct poll *p)
 {
     bool is_short = p->reach_ms >= 0, all = p->sweep_was_short && !is_short;

@@ -1,9 +1,9 @@
 /* How far the polls have read: a cursor for each queue and priority, each worker its own.
  *
- * A poll goes on behind its cursors. Tasks that are committed late, or given back, lie before them;
- * so a sweep comes from the head of the index, with cursors of its own, in as many polls as it
- * takes: each reads a bounded number of rows. Both read on past what they could not claim, so that
- * a million rows of a kind that nobody handles are read once by polls, and now and then by sweeps.
+ * A poll continues behind its cursors. Tasks that are committed late, or given back, lie before
+ * them; so a sweep comes from the head of the index, with cursors of its own, in as many polls as
+ * it takes: each reads a bounded number of rows. Both read on past what they could not claim, so
+ * that a million rows of a kind without a handler are read once by polls, and sometimes by sweeps.
  * Rows that were deleted since do not count, and a held snapshot keeps them in the index: after a
  * poll that was slow and found an end, the next leave to sweeps what was due before it.
  *
@@ -18,7 +18,7 @@
 
 enum {
     POLL_PRIORITIES = 10,
-    POLL_EMPTY_MS = 5, /* for so long, times the number of queues, an empty range is left out */
+    POLL_EMPTY_MS = 5, /* an empty range is left out this long, times the number of queues */
     POLL_SLOW_MS = 10,
     POLL_LATE_MS = 1000, /* after a slow poll, commits that come later than this wait for a sweep */
 };
@@ -29,7 +29,7 @@ struct poll_place {
 };
 
 struct poll_cursor {
-    struct poll_place next;  /* where polls go on */
+    struct poll_place next;  /* where polls continue */
     struct poll_place sweep; /* where the sweep does, */
     bool swept;              /* unless it has come to `next` */
     int64_t empty_until_ms;
@@ -49,7 +49,7 @@ struct poll {
     size_t n_ranges;
     enum poll_way way;
     bool ask_all;              /* the next one leaves nothing out */
-    int64_t reach_ms;          /* a sweep reads only what was due so long ago; -1 = all */
+    int64_t reach_ms;          /* a sweep only reads what was due this long ago; -1 = all */
     bool sweep_was_short;      /* the last one that began */
     int64_t begun_ms, slow_ms; /* the poll in flight, and the last slow one; INT64_MIN = none */
 };
@@ -68,7 +68,7 @@ int64_t poll_reach_ms(const struct poll *p);
 void poll_read_to(struct poll *p, size_t i, struct poll_place place);
 
 /* It has ended: it has read all, or is full, or bounded. ret: how, all in all: where something was
- * left out there may be more, and a full one may not have come to where polls go on */
+ * left out there may be more, and a full one may not have come to where polls continue */
 enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms);
 
 #endif

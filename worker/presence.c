@@ -181,7 +181,7 @@ static bool connect_session(struct presence *p, struct fault *f)
     return !quit || fault_set(f, FAULT_RETRY, "the worker stops");
 }
 
-/* Connect, take a lock, and go on as the same worker if its row still allows that; else register
+/* Connect, take a lock, and stay the same worker if its row still allows that; else register
  * as a new one: `*ret_renewed`. */
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {

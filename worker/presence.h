@@ -11,7 +11,7 @@
 
 enum {
     PRESENCE_WATCH_MS = 1000,  /* how often it looks whether the main loop still moves */
-    PRESENCE_STUCK_MS = 30000, /* no ping of it for so long: the process ends */
+    PRESENCE_STUCK_MS = 30000, /* no ping for this long: the process ends */
     PRESENCE_PING_MS = 5000,
     PRESENCE_PEERS_MS = 15000,       /* between two questions how many workers serve the same */
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
@@ -52,7 +52,7 @@ const char *presence_exchange(const struct presence *p);
 /* How the connection is unsafe, as db_insecure() says it. */
 const char *presence_insecure(const struct presence *p);
 
-/* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
+/* Did it meet a schema that this program cannot work with? Then it has asked the main loop to
  * stop at once, and `f` is set. NULL is fine. */
 MUST_CHECK bool presence_refused(struct presence *p, struct fault *f);
 

@@ -16,7 +16,7 @@ enum {
     POLL_COLUMN_END = 17,
 };
 
-/* Where a claim stands among those that were asked for: the rows come in any order. */
+/* The place of a claim among those that were asked for: the rows come in any order. */
 struct key {
     int64_t id, claims; /* 0 where the id alone says which */
     size_t at;

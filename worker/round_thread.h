@@ -7,7 +7,7 @@
 #include "worker/mailbox.h"
 
 enum {
-    ROUND_LIMIT_MS = 20000, /* a round without an answer for so long is given up */
+    ROUND_LIMIT_MS = 20000, /* a round without an answer for this long is given up */
     ROUND_CLOSE_LIMIT_MS = 1000,
     ROUND_TEXT_BYTES_MAX = 256 << 20, /* of one parameter; ROUND_REPLY_BYTES_MAX bounds it before */
     WORKER_ID_BYTES = 37,

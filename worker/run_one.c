@@ -23,7 +23,7 @@ struct run_one {
     char *reply, *error;
 };
 
-/* Valid JSON on one line, otherwise as it stands: a line feed in JSON is only white space. */
+/* Valid JSON on one line, otherwise unchanged: a line feed in JSON is only white space. */
 static bool one_line(struct buf *payload, struct fault *f)
 {
     struct scanned value;

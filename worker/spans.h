@@ -2,7 +2,8 @@
  * answer or the end of the child, and is sent when the database has taken the outcome.
  *
  * They are read off from what goes into the decider and comes out of it; it knows nothing of them.
- * A claim that was lost has no span of ours: whoever recovered the task tells it (cleaner/). */
+ * A claim that was lost has no span of ours: the cleaner that recovered the task reports it
+ * (cleaner/). */
 #ifndef TENON_WORKER_SPANS_H
 #define TENON_WORKER_SPANS_H
 

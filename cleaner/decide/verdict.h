@@ -12,7 +12,7 @@
 
 enum {
     VERDICT_CHECK_MS = 500,
-    VERDICT_SLACK_MS = 50, /* a check that comes so much too early still counts */
+    VERDICT_SLACK_MS = 50, /* a check that is early by this much still counts */
     VERDICT_PATIENCE_MS = 15000,
     VERDICT_SUSPECTS_MAX = 1024, /* more are checked later */
     VERDICT_ID_BYTES = 37,       /* a uuid as text */
@@ -22,7 +22,7 @@ struct verdict_suspect {
     char id[VERDICT_ID_BYTES];
     int free_checks;    /* on which the lock was free, one after the other */
     int64_t checked_ms; /* the last that counted */
-    bool seen;          /* on the check that goes on */
+    bool seen;          /* on the present check */
 };
 
 struct verdict {

@@ -26,7 +26,7 @@ struct watermark_gap {
     int64_t since_ms;
     int64_t ask_ms;   /* when the pause is over */
     int64_t fence;    /* a transaction that holds it is below this */
-    int64_t running;  /* so many of those ran when it was missing last */
+    int64_t running;  /* how many of those ran when it was missing last */
     int64_t ended_ms; /* when one of them was last seen to have ended */
     bool asked;       /* in the read under way */
     bool late;        /* it was missing WATERMARK_ASK_MS after that, or later */

@@ -1,4 +1,4 @@
-/* `tenon dev`: servers, setup, a cleaner, and a worker that starts anew when its handlers' files
+/* `tenon dev`: servers, setup, a cleaner, and a worker that restarts when its handlers' files
  * change; one log. */
 #include "cli/dev/dev.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    SCAN_EVERY_MS = 300, /* what is watched; a change counts when it has lasted so long */
+    SCAN_EVERY_MS = 300, /* what is watched; a change counts when it has lasted this long */
     NAME_BYTES = 64,
     ENV_BYTES_MAX = 65536,
 };

@@ -20,8 +20,8 @@ void doctor_cannot_see(struct doctor *d, const char *what, const char *advice);
 MUST_CHECK bool doctor_find(struct doctor *d, const char *level, const char *subject,
                             const char *finding, const char *advice, struct fault *f);
 
-/* The plans of the claim and the poll, in a session as a worker's. Whoever may not claim cannot see
- * them. */
+/* The plans of the claim and the poll, in a session like a worker's. A role that may not
+ * claim cannot see them. */
 MUST_CHECK bool doctor_plans(struct doctor *d, struct fault *f);
 
 /* RabbitMQ at `url`: whether it answers, is new enough, and has what should be there. Makes

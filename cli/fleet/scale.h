@@ -10,7 +10,7 @@ struct scale {
     int64_t n;       /* as decided last */
     bool low;        /* fewer are wanted, without a break, */
     int64_t low_ms;  /* since then, */
-    int64_t low_top; /* and so many at the most */
+    int64_t low_top; /* and the maximum */
 };
 
 /* At first `n` are there. */

@@ -31,7 +31,7 @@ struct scaler {
     int64_t slots; /* of one worker */
     struct scale scale;
     bool begun;   /* the scale knows how many there are */
-    int64_t told; /* the command was run for so many, and ended well; -1 = it did not */
+    int64_t told; /* the number for which the command last succeeded; -1 = it did not */
     struct scale_gap gap;
     bool away; /* and that was logged */
     sigset_t signals;

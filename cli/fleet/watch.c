@@ -13,7 +13,8 @@
 
 enum {
     EVERY_MS = 1000,
-    READINGS = 10, /* PostgreSQL's counters lag, and come in bursts: rates are of so many seconds */
+    READINGS =
+        10, /* PostgreSQL's counters lag, and come in bursts: rates are over this many seconds */
     HEAD_LINES = 20,
 };
 

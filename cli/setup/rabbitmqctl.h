@@ -1,5 +1,5 @@
-/* The rabbitmqctl lines that an operator may run: what programs may do. Permissions are his, so
- * tenon never sets them itself. */
+/* The rabbitmqctl lines that an operator may run: what programs may do. The operator decides about
+ * permissions, so tenon never sets them itself. */
 #ifndef TENON_CLI_RABBITMQCTL_H
 #define TENON_CLI_RABBITMQCTL_H
 

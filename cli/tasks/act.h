@@ -1,5 +1,5 @@
 /* One act of many tasks, piece by piece: each piece is a transaction of its own, so that no lock is
- * held for long, and whoever is interrupted has done what he has done. */
+ * held for long, and an interrupted command keeps what it has done. */
 #ifndef TENON_CLI_ACT_H
 #define TENON_CLI_ACT_H
 
@@ -27,7 +27,7 @@ struct acting {
     struct buf filter, changes;
     const char *why;
     int64_t rate;       /* tasks a second; 0 = as fast as it goes */
-    int64_t total;      /* so many fit beforehand; */
+    int64_t total;      /* how many match beforehand; */
     bool at_least;      /* or more */
     bool any_runs;      /* of those that the preview shows */
     int64_t n, skipped; /* changed; found, and left as they were */

@@ -68,7 +68,7 @@ static void tell_left(const struct acting *a, int64_t took_ms, char *text, size_
     }
 }
 
-/* For whoever waits, on stderr. */
+/* For a person who waits, on stderr. */
 static void tell_progress(struct acting *a)
 {
     bool terminal = isatty(STDERR_FILENO);

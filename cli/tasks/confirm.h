@@ -4,7 +4,7 @@
 
 #include "core/base/fault.h"
 
-/* Ask "continue?" whoever sits at the terminal.
+/* Ask "continue?" at the terminal.
  *   what   "3 tasks would be deleted": where nobody can be asked, it is said
  *   false  CONFIG: nobody can be asked, and --yes was not given */
 MUST_CHECK bool confirm(const char *what, bool *ret, struct fault *f);

@@ -13,7 +13,7 @@ enum { FILTER_BYTES_MAX = 4 << 20 };
 MUST_CHECK bool id_check(const char *text, struct fault *f);
 
 /* The filter as JSON for tenon.find and tenon.change; arguments that begin at `first` are ids. Only
- * what stands on the command line counts.
+ * what is on the command line counts.
  *   b       is initialised here, the caller clears it
  *   false   CONFIG: an argument is no id; MEMORY */
 MUST_CHECK bool filter_read(struct buf *b, const struct options *o, size_t first, struct fault *f);
@@ -22,7 +22,7 @@ MUST_CHECK bool filter_read(struct buf *b, const struct options *o, size_t first
 bool filter_is_empty(const struct buf *b);
 
 /* After no task has fitted: if an error was asked for, say on stderr which classes of errors those
- * tasks have that fit but for it.
+ * tasks have that match except for it.
  *   act     as tenon.find takes it, or NULL
  *   false   the fault of the session */
 MUST_CHECK bool filter_tell_errors(const struct buf *filter, const struct options *o,

@@ -50,7 +50,7 @@ static bool page_add(struct page *p, struct rows *r, struct fault *f)
     return true;
 }
 
-/* For whoever waits, on stderr. */
+/* For a person who waits, on stderr. */
 static void tell_progress(struct page *p, int64_t percent)
 {
     bool terminal = isatty(STDERR_FILENO);

@@ -3,7 +3,7 @@
  * The thread connects, declares and binds a queue for each routing key (amqp_topology.h), consumes
  * all of them on one channel, and reconnects for ever with a jittered pause of 0.1 s doubling to
  * 10 s. Nothing is repaired: whatever goes wrong, a queue that somebody deletes too, it connects
- * anew. Bodies that are not one decimal id of 1..2^63-1 are rejected without requeue and counted.
+ * again. Bodies that are not one decimal id of 1..2^63-1 are rejected without requeue and counted.
  * Acks carry the epoch of their channel; those of an older epoch are dropped. */
 #ifndef TENON_CORE_AMQP_CONSUMER_H
 #define TENON_CORE_AMQP_CONSUMER_H

@@ -18,7 +18,7 @@ enum {
     LINK_CONNECT_LIMIT_S = 5, /* TCP and TLS */
     LINK_ANSWER_LIMIT_S = 10, /* login, and every question with an answer */
     LINK_HEARTBEAT_S = 10,    /* a dead peer is seen after 20 s */
-    LINK_TICK_MS = 2000,      /* the library must be called so often, or it sends no heartbeat */
+    LINK_TICK_MS = 2000,      /* the library must be called this often, or it sends no heartbeat */
     LINK_FRAME_BYTES_MAX = 131072,
     LINK_USER_TIMEOUT_MS = 20000, /* the kernel ends a connection whose data nobody takes */
     LINK_TEXT_BYTES = 256,
@@ -59,7 +59,7 @@ MUST_CHECK bool link_take_frames(struct link *l,
                                               struct fault *f),
                                  void *owner, struct fault *f);
 
-/* Close the channel and open it anew: what was unacked on it is delivered again. */
+/* Close the channel and open it again: what was unacked on it is delivered again. */
 MUST_CHECK bool link_renew_channel(struct link *l, struct fault *f);
 
 /* After a call that asks and waits: what came of it. A refusal is a fault CONFIG. */

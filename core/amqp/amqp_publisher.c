@@ -13,10 +13,10 @@
 
 enum {
     BURST = 64,        /* publishes before anything else is done */
-    PACE_US = 1000,    /* bursts begin so far apart at least, but for full ones */
-    FULL_FOR_MS = 100, /* nothing is sent to a queue that refused, for so long */
-    FULL_KEYS = 64,    /* so many full queues are known at a time, or fewer */
-    FULL_PLACES = 8,   /* of them a queue may have one of so many, from its hash's on */
+    PACE_US = 1000,    /* bursts begin at least this far apart, except full ones */
+    FULL_FOR_MS = 100, /* how long nothing is sent to a queue that refused */
+    FULL_KEYS = 64,    /* at most this many full queues are known at a time */
+    FULL_PLACES = 8,   /* of which a queue may have one of this many, from its hash's on */
     TAGS = 4096,       /* publishes under way: it is known where they went */
 };
 
@@ -182,7 +182,7 @@ static void note_answer(struct publisher *p, uint64_t last, bool multiple, bool 
     }
 }
 
-/* For the statistics, and for who flushes, the last tag that was answered stands for those before
+/* For the statistics, and for a caller that flushes, the last answered tag counts for those before
  * it, though a few of them may come in another order. */
 static void take_answer(struct publisher *p, uint64_t tag, bool multiple, bool refused)
 {

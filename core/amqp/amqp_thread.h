@@ -1,6 +1,6 @@
 /* A thread that has a link to RabbitMQ, and its end within a time limit.
  *
- * It connects, lets its owner work while the link lasts, and connects anew for ever, after a
+ * It connects, lets its owner work while the link lasts, and connects again for ever, after a
  * jittered pause of 0.1 s doubling to 10 s. rabbitmq-c can block in any send, and the resolver in
  * any look-up. So nobody waits for such a thread without a limit: one that does not end is left
  * behind and frees what it owns when it wakes up, at the latest when the kernel gives its
@@ -19,10 +19,10 @@ enum {
     AMQP_THREAD_STACK_BYTES = 8 << 20,
     AMQP_THREAD_NAME_BYTES = 128,
     AMQP_THREAD_PATIENCE_MS = 250, /* for the end, beyond what it was given */
-    AMQP_STEADY_MS = 10000,        /* a link that lasted so long was good */
+    AMQP_STEADY_MS = 10000,        /* a link that lasted this long was good */
 };
 
-/* When to connect: after a link that was good at once but for a short pause, else after 0.1 s
+/* When to connect: after a link that was good after a short pause, else after 0.1 s
  * doubling to 10 s, half of it by chance. */
 struct amqp_pause {
     int failures;        /* in a row */
@@ -38,7 +38,7 @@ struct amqp_duty {
     bool (*up)(void *owner, struct fault *f);   /* a new link, before anything else */
     bool (*work)(void *owner, struct fault *f); /* all that is due, without waiting for more */
     void (*down)(void *owner, const struct fault *f); /* the link is lost, or cannot be had */
-    void (*destroy)(void *owner);                     /* free it; once, by whoever is last */
+    void (*destroy)(void *owner);                     /* free it; once, by the last user */
 };
 
 struct amqp_thread {

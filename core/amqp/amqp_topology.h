@@ -1,4 +1,4 @@
-/* What stands in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and
+/* The topology in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and
  * for each queue and kind that some worker serves one durable classic queue
  * `<exchange>.<queue>/<kind>`, bound with routing key `<queue>/<kind>`. A wake-up older than ten
  * seconds is worth nothing, so the queues are bounded in time, and in length: a full one

@@ -1,5 +1,5 @@
 /* An AMQP URL, taken apart: amqp://user:password@host:port/vhost, or amqps:// for TLS. Several
- * hosts of one cluster stand beside each other, as in a URL of libpq: a:5672,b:5672,c. */
+ * hosts of one cluster are separated by commas, like in a URL of libpq: a:5672,b:5672,c. */
 #ifndef TENON_CORE_AMQP_URL_H
 #define TENON_CORE_AMQP_URL_H
 
@@ -22,7 +22,7 @@ struct amqp_url {
 };
 
 /* Parse a URL. What is missing is guest, guest, localhost, 5672 (TLS: 5671) and the virtual host
- * "/"; "%2f" stands for a slash, and "//" at the end, as others write it, is the virtual host "/".
+ * "/"; "%2f" means a slash, and "//" at the end, as others write it, is the virtual host "/".
  *   false   CONFIG: not such a URL (the text never shows the password); MEMORY */
 MUST_CHECK bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f);
 void amqp_url_clear(struct amqp_url *url); /* frees, and wipes the password from memory */

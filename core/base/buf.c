@@ -150,7 +150,7 @@ static void put_json_ascii(struct buf *b, unsigned char c)
     }
 }
 
-/* How many bytes from `s` on stand for themselves in JSON. */
+/* How many bytes from `s` on are written unchanged in JSON. */
 static size_t plain_bytes(const unsigned char *s, size_t len)
 {
     size_t n = 0;

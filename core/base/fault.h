@@ -45,7 +45,7 @@ bool fault_memory(struct fault *f);
 
 void fault_clear(struct fault *f);
 
-/* The word for a code, as it stands in logs: "retry", "config", ... Never NULL. */
+/* The word for a code, as logs write it: "retry", "config", ... Never NULL. */
 const char *fault_word(enum fault_code code);
 
 /* The exit code a program ends with after this fault: 1 failure, 2 usage or configuration,

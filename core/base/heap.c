@@ -3,7 +3,7 @@
 #include <malloc.h>
 #include <stddef.h>
 
-/* AddressSanitizer's allocator stands in for malloc() and does its own counting. */
+/* AddressSanitizer's allocator replaces malloc() and does its own counting. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 int64_t heap_bytes(void)

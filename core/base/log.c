@@ -128,7 +128,7 @@ static void make_line(struct buf *line, enum log_level level, const struct log_f
     }
 }
 
-/* How many were dropped stands before the first line that is not. */
+/* The first line after dropped ones says how many were dropped. */
 static bool tell_dropped(struct buf *line)
 {
     long long n = atomic_load(&dropped);

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* as the choices of --log-level and --log-format stand */
+/* in the order of the choices of --log-level and --log-format */
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 enum { LOG_LINE_BYTES_MAX = 8192 };

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Milliseconds on a clock that never jumps and goes on while the machine is suspended. */
+/* Milliseconds on a clock that never jumps and continues while the machine is suspended. */
 int64_t now_ms(void);
 
 /* The same clock in microseconds. */

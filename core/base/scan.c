@@ -258,7 +258,7 @@ static bool word(struct scan *s)
 
 /* --- values --- */
 
-/* Behind the brackets that are too many. Nobody keeps what stands there. */
+/* Behind the brackets that are too many. Nobody keeps what is there. */
 static bool skip_deep(struct scan *s)
 {
     size_t depth = 0;

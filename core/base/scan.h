@@ -1,5 +1,5 @@
 /* Reads JSON that somebody else wrote: in one pass, without a tree, recursion or rounding. It tells
- * whether a text is JSON (RFC 8259), where its parts stand, and whether PostgreSQL can store them
+ * whether a text is JSON (RFC 8259), where its parts are, and whether PostgreSQL can store them
  * as jsonb. */
 #ifndef TENON_CORE_SCAN_H
 #define TENON_CORE_SCAN_H
@@ -29,8 +29,8 @@ struct scan_member {
 };
 
 /* The text as one object, of which `members` are looked up by their keys.
- *   false   it is none; what stands before its first mistake, or its end, is set all the same; of a
- *           member that is cut there PostgreSQL can store nothing */
+ *   false   it is not JSON; what comes before its first mistake, or its end, is set nevertheless;
+ *           of a member that is cut there PostgreSQL can store nothing */
 MUST_CHECK bool scan_object(const char *text, size_t bytes, struct scan_member *members, size_t n);
 
 bool scanned_is_text(const struct scanned *v);                 /* and so on; of no value: false */

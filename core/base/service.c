@@ -18,7 +18,7 @@ static struct {
     bool ready;
 } manager = {.fd = -1};
 
-/* Whoever does not read holds nobody up. */
+/* A reader that does not read delays nobody. */
 static int open_socket(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

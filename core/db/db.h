@@ -61,7 +61,7 @@ MUST_CHECK bool db_open(const char *url, enum db_kind kind, const char *name, st
 void db_close(struct db *db); /* NULL is fine */
 
 /* Run `n` statements in one pipeline and one transaction that commits at the end.
- *   limit_ms  after so long without an answer the session is given up (RETRY)
+ *   limit_ms  after this long without an answer the session is given up (RETRY)
  *   false     no rows are returned; `*ret_failed` (may be NULL) says which call failed, or n */
 MUST_CHECK bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms,
                          size_t *ret_failed, struct fault *f);
@@ -78,11 +78,11 @@ MUST_CHECK bool db_script_long(struct db *db, const char *text, struct fault *f)
 /* False after a fault that broke the session. */
 bool db_is_open(const struct db *db);
 
-/* End the session from another thread: whoever waits for it gets a fault RETRY. */
+/* End the session from another thread: a caller that waits for it gets a fault RETRY. */
 void db_cut(struct db *db);
 
 /* The socket to poll for notifications, and what the next of them says. false: there is none, or it
- * came after the first call since the last false: those of a flood do not go on without end. */
+ * came after the first call since the last false: those of a flood do not continue without end. */
 int db_fd(const struct db *db);
 bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES]);
 

@@ -15,7 +15,7 @@ enum { STATE_LETTERS = 5 };
 /* `wanted` is what libpq's target_session_attrs says. */
 static PGconn *connect_to(const char *url, const char *wanted, const char *name)
 {
-    /* what stands before dbname is a default, which the URL may override */
+    /* what comes before dbname is a default, which the URL may override */
     const char *const keywords[] = {"application_name",     "connect_timeout",
                                     "keepalives_idle",      "keepalives_interval",
                                     "keepalives_count",     "tcp_user_timeout",

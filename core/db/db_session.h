@@ -12,7 +12,7 @@ enum { SESSION_TEXT_BYTES = 3072 };
 /* A script that sets up a session of our own. */
 void session_text(enum db_kind kind, char text[SESSION_TEXT_BYTES]);
 
-/* One statement that sets the same as for DB_HOT, until the transaction ends; but for what is the
+/* One statement that sets the same as for DB_HOT, until the transaction ends; without what is the
  * connection's. */
 void session_local_text(char text[SESSION_TEXT_BYTES]);
 

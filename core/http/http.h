@@ -1,9 +1,9 @@
 /* A small HTTP/1.1 server, for the page and for metrics. The only place that knows libmicrohttpd.
  *
  * Each connection has a thread of its own; there are HTTP_CONNECTIONS_MAX of them, of which one
- * address gets a share: whoever holds connections and says nothing does not keep others out. On
- * loopback all are one (a proxy), or as many as they like. The handler gets a whole request and
- * fills in a whole answer; it may be called by many threads at once. */
+ * address gets a share: a client that holds connections and sends nothing does not keep others
+ * out. On loopback all have one address (a proxy), or as many as they like. The handler
+ * gets a whole request and fills in a whole answer; it may be called by many threads at once. */
 #ifndef TENON_CORE_HTTP_H
 #define TENON_CORE_HTTP_H
 

@@ -112,7 +112,7 @@ static int64_t end_ms(const struct otlp *o)
     return o->closed_ms + (is_short ? OTLP_AWAY_LIMIT_MS : o->limit_ms);
 }
 
-/* How long may the request go on? */
+/* How long may the request take? */
 static int64_t request_left(struct otlp *o, int64_t begun_ms)
 {
     (void)pthread_mutex_lock(&o->mutex);
@@ -227,7 +227,7 @@ static void settle_batch(struct otlp *o, enum answer answer, bool last)
     }
 }
 
-/* At the end there is one try for each batch, and none after one that failed. ret: go on */
+/* At the end there is one try for each batch, and none after one that failed. ret: continue */
 static bool turn(struct otlp *o)
 {
     await_batch(o);

@@ -13,12 +13,12 @@
 enum {
     OTLP_QUEUE_SPANS = 8192, /* that wait; the next is dropped */
     OTLP_BATCH_SPANS = 512,  /* of one request */
-    OTLP_BATCH_MS = 1000,    /* the first of a batch waits so long for others */
+    OTLP_BATCH_MS = 1000,    /* how long the first of a batch waits for others */
     OTLP_REQUEST_LIMIT_MS = 10000,
     OTLP_PAUSE_MIN_MS = 1000, /* after a request that failed, twice as long each time */
     OTLP_PAUSE_MAX_MS = 30000,
     OTLP_FLUSH_LIMIT_MS = 2000, /* of what is left at the end, */
-    OTLP_AWAY_LIMIT_MS = 250,   /* or so long, when the last request has failed */
+    OTLP_AWAY_LIMIT_MS = 250,   /* or this long, when the last request has failed */
     OTLP_HEADERS_MAX = 32,      /* of OTEL_EXPORTER_OTLP_HEADERS */
 };
 
@@ -39,7 +39,7 @@ void otlp_put(struct otlp *o, struct span *s);
 
 void otlp_stats(struct otlp *o, struct otlp_stats *ret);
 
-/* Send what is left, for at most so long, and end the thread. What is not sent by then is lost.
+/* Send what is left within this time, and end the thread. What is not sent by then is lost.
  *   false   the thread hangs in a look-up, as before libcurl 7.87 it does, and still uses what it
  *           has: the process must end */
 bool otlp_close(struct otlp *o, int64_t limit_ms);

@@ -23,7 +23,7 @@ MUST_CHECK bool probes_open(const char *address, const struct probed *probed, st
                             struct fault *f);
 void probes_close(struct probes *p); /* waits for requests that are under way; NULL is fine */
 
-/* Does a main loop move that moved last at `moved_ms` and may be still for so long?
+/* Does a main loop move that moved last at `moved_ms` and may pause for this long?
  *   moved_ms   0 = it has not begun: the program starts, which may take as long as it takes */
 bool probes_moves(int64_t moved_ms, int64_t now_ms, int64_t limit_ms, struct buf *sentence);
 

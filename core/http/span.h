@@ -46,7 +46,7 @@ void span_traceparent(const struct span *s, char text[TRACEPARENT_BYTES]);
 
 /* A batch as the body of POST /v1/traces; free() it. NULL when there is no memory.
  *   service, host   UTF-8; host "" = not known
- *   ret_left_out    so many spans are not in it: a text of theirs is not UTF-8 */
+ *   ret_left_out    how many spans are not in it: a text of theirs is not UTF-8 */
 char *span_json(const struct span *list, const char *service, const char *host, int64_t pid,
                 int *ret_left_out);
 

@@ -42,7 +42,7 @@ static int on_key(cfg_t *cfg, cfg_opt_t *opt)
     return ok ? 0 : -1;
 }
 
-/* Every option that may stand in a file. */
+/* Every option that a file may set. */
 static size_t keys_fill(cfg_opt_t keys[OPTION_COUNT + 1])
 {
     size_t n = 0;

@@ -9,7 +9,7 @@
 
 enum { ITEMS_MAX = 1000, NAME_BYTES_MAX = 64 };
 
-/* Where a value came from; the higher one stands. */
+/* Where a value came from; the higher one wins. */
 enum source { SOURCE_NONE, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_VARIABLE, SOURCE_FLAG };
 
 struct value {

@@ -21,8 +21,8 @@ enum event_type {
                                 exited_well */
     EVENT_PAUSED,            /* ids, n: the numbers of the kinds that are paused from now on */
     EVENT_POLL,              /* n tasks may be ready without a wake-up (0 = unknown): poll */
-    EVENT_PEERS,             /* n: so many workers serve the same, with this one */
-    EVENT_FROZEN,            /* the main loop did not move for so long that its guard may have
+    EVENT_PEERS,             /* n: how many workers serve the same, including this one */
+    EVENT_FROZEN,            /* the main loop did not move for such a time that its guard may have
                                 killed its children */
     EVENT_STOP,              /* SIGTERM; the second stops at once */
 };

@@ -13,10 +13,10 @@ enum {
     POLL_ROWS_MAX = 10000, /* that one poll reads */
     POLL_EVERY_MS = 1000,  /* when there is no other reason to poll; */
     POLL_PEERS = 10, /* of more workers that serve the same, each polls and sweeps less often, */
-    POLL_SLOWER_MAX = 4, /* up to so many times: together they do so ten times a second or more */
+    POLL_SLOWER_MAX = 4, /* up to this many times: together they poll ten times a second or more */
     POLL_JITTER_MS = 250,
-    POLL_PICKED = 8,      /* of workers that serve the same so many poll when told of tasks, */
-    POLL_PICKED_EACH = 2, /* and so many more for each task */
+    POLL_PICKED = 8, /* of workers that serve the same this many poll when notified of tasks, */
+    POLL_PICKED_EACH = 2, /* and this many more for each task */
     POLL_PAUSE_MS = 50, /* after a poll that read POLL_ROWS_MAX rows and claimed less than it may */
     SWEEP_EVERY_MS = 1000,
     SWEEP_SHARE = 20,          /* the rest after a sweep is 20 times as long as it took, */
@@ -38,7 +38,7 @@ enum poll_way {
 /* What a poll has read. FULL: it claimed as many tasks as it may, or left some out. */
 enum poll_end {
     POLL_ALL,         /* all that is ready */
-    POLL_FULL_BEFORE, /* there may be more, before the place where polls go on */
+    POLL_FULL_BEFORE, /* there may be more, before the place where polls continue */
     POLL_FULL,        /* there may be more behind that */
     POLL_BOUNDED,     /* POLL_ROWS_MAX rows; there may be more */
 };
@@ -46,7 +46,7 @@ enum poll_end {
 enum sweep {
     SWEEP_OVER,
     SWEEP_GOES_ON,
-    SWEEP_HELD_UP, /* by a backlog of higher priority; goes on when that is over */
+    SWEEP_HELD_UP, /* by a backlog of higher priority; continues when that is over */
 };
 
 struct polling {
@@ -80,8 +80,8 @@ void polling_sweep_now(struct polling *p, int64_t now_ms);
 /* Tasks that polls passed over may be claimed from now on: sweep all, at once. */
 void polling_sweep(struct polling *p, int64_t now_ms);
 
-/* A task was requeued and is ready, before the place where polls go on: the next sweep of all comes
- * within SWEEP_REST_MAX_MS. */
+/* A task was requeued and is ready, before the place where polls continue: the next sweep of all
+ * comes within SWEEP_REST_MAX_MS. */
 void polling_given_back(struct polling *p, int64_t now_ms);
 
 /* The round with the poll has committed. `found`: it found a task, or left out kinds. */

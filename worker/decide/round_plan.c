@@ -191,7 +191,8 @@ static bool is_left_out(const struct decider *d, int handler, int64_t now_ms)
 {
     const struct decider_handler *h = &d->handlers[handler];
     return is_held_back(d, handler, now_ms) || h->payload_bytes >= held_bytes_share(d) ||
-           (h->paused && !d->until_empty); /* with that, polls must go on until nothing is left */
+           (h->paused &&
+            !d->until_empty); /* with that, polls must continue until nothing is left */
 }
 
 static bool is_paused(const struct decider *d, const struct decider_handler *h)

@@ -13,7 +13,7 @@ enum {
     IN_FLIGHT_MAX = 1024, /* tasks one child may have at once */
     RATE_MS = 100,        /* for how long tasks that end are counted, for their rate */
     RATE_STALE_MS = 1000, /* when no task ended for this long, the rate is zero */
-    YIELD_AFTER_MS = 500, /* a task waits so long: a busy child of another handler must go; a
+    YIELD_AFTER_MS = 500, /* a task waits this long: a busy child of another handler must go; a
                                 child is idle for so long: it goes for one that has children */
     KEEP_MS = 100, /* a slot is kept this long for a handler that had a task and has no child */
     WAITING_MAX_MS = 1000, /* a claimed task that found no slot for this long is released */
@@ -28,7 +28,7 @@ enum {
     STOP_GRACE_MS = 5000,    /* between the line that says stop and TERM */
     SIBLINGS_MAX_MS = 30000, /* for other tasks of a child that must be stopped; the cleaner ends
                                 tasks 60 s after their deadline */
-    RETURNS_MAX = 10,        /* so often is a task released without being counted as failed */
+    RETURNS_MAX = 10,        /* how often a task is released without being counted as failed */
 };
 
 /* Tasks that a child is given together. The first of them is claimed while it waits for the others,
