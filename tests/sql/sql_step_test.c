@@ -128,7 +128,8 @@ static void test_limits(void **state)
                                   " \"n\", \"value\": [' || repeat('1e-16383,', 64) ||"
                                   " '1e-16383]}}', 1, NULL, NULL)"));
     test_sql(fx, "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048567)))", claim);
-    test_sql_fails(fx, "22023", "steps of the task would have 10485", "SELECT tenon.step('%s', 'o')", claim);
+    test_sql_fails(fx, "22023", "steps of the task would have 10485",
+                   "SELECT tenon.step('%s', 'o')", claim);
     test_sql(fx, "UPDATE tenon.task SET step_count = NULL, step_bytes = NULL");
     test_sql(fx, "SELECT tenon.put_step(id, i::text, to_jsonb(i)) FROM tenon.task,"
                  " generate_series(1, 999) i");
