@@ -35,10 +35,11 @@ static const struct language GO = {
     " go build -o $OUT/handler ./handler",
     "PGSSLMODE=disable $OUT/producer",
     "$OUT/handler",
-    "mkdir $OUT/odd && sed -e 's/\"sync\"/\"sync\"\\n\"math\"\\n\"strings\"/'"
+    "mkdir $OUT/odd && cp $EXAMPLES/go/handler/serve.go $OUT/odd &&"
+    " sed -e 's/\"log\"/\"log\"\\n\"math\"\\n\"strings\"/'"
     " -e 's/map\\[string\\]string{\"sent\": mail.To}/map[string]any{\"nan\":"
     " math.NaN(), \"long\": strings.Repeat(\"x\", 3000000), \"plain\": 1}[mail.To]/'"
-    " $EXAMPLES/go/handler/*.go > $OUT/odd/main.go && cd $OUT/odd &&"
+    " $EXAMPLES/go/handler/main.go > $OUT/odd/main.go && cd $OUT/odd &&"
     " GO111MODULE=off go build -o odd",
     "$OUT/odd/odd",
 };
@@ -48,7 +49,8 @@ static const struct language RUBY = {
     ":",
     "ruby $EXAMPLES/ruby/producer.rb",
     "ruby $EXAMPLES/ruby/handler.rb",
-    "sed 's/{ sent: to }/{ \"nan\" => Float::NAN, \"long\" => \"x\" * 3_000_000,"
+    "cp $EXAMPLES/ruby/tenon.rb $OUT &&"
+    " sed 's/{ sent: to }/{ \"nan\" => Float::NAN, \"long\" => \"x\" * 3_000_000,"
     " \"plain\" => 1 }[to]/'"
     " $EXAMPLES/ruby/handler.rb > $OUT/odd",
     "ruby $OUT/odd",

@@ -36,7 +36,7 @@ FILES = {
         "results.py",
         "web.py",
     ),
-    *("shop/settings.py", "orders/tasks.py", "shop/runner.py", "orders/tests.py"),
+    *("shop/settings.py", "orders/tasks.py", "orders/tests.py"),
 }
 COMMANDS = (
     "your driver beside it",
@@ -237,11 +237,13 @@ def test_django(project: Reader, conn: psycopg.Connection) -> None:
 
 def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
     elsewhere = "postgresql://127.0.0.1:1/elsewhere"
+    (runner,) = re.findall(r"`(TEST_RUNNER = .*?)`", README.read_text())
     with (project.folder / "shop/settings.py").open("a") as settings:
-        settings.write('TEST_RUNNER = "shop.runner.Runner"\n')
+        settings.write(f"{runner}\n")
     project.run("python manage.py test", TENON_DATABASE_URL=elsewhere)
     assert states(conn) == []
-    (project.folder / "shop/runner.py").write_text("from django.test.runner import DiscoverRunner as Runner\n")
+    with (project.folder / "shop/settings.py").open("a") as settings:
+        settings.write('TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
     said = project.run("python manage.py test 2>&1 || true")
     assert 'in the database "test_' in said
     assert 'in tests call_command("tenon", "setup")' in said
