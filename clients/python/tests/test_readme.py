@@ -240,8 +240,11 @@ def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
     (runner,) = re.findall(r"`(TEST_RUNNER = .*?)`", README.read_text())
     with (project.folder / "shop/settings.py").open("a") as settings:
         settings.write(f"{runner}\n")
-    project.run("python manage.py test", TENON_DATABASE_URL=elsewhere)
+    assert "updated functions" in project.run("python manage.py test", TENON_DATABASE_URL=elsewhere)
     assert states(conn) == []
+    plain = "from django.test import SimpleTestCase\n\nclass Plain(SimpleTestCase):\n    def test(self): ...\n"
+    (project.folder / "orders/test_plain.py").write_text(plain)  # no test database: the real one is left alone
+    assert "updated functions" not in project.run("python manage.py test orders.test_plain")
     with (project.folder / "shop/settings.py").open("a") as settings:
         settings.write('TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
     said = project.run("python manage.py test 2>&1 || true")
