@@ -238,15 +238,21 @@ def test_django(project: Reader, conn: psycopg.Connection) -> None:
 def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
     elsewhere = "postgresql://127.0.0.1:1/elsewhere"
     (runner,) = re.findall(r"`(TEST_RUNNER = .*?)`", README.read_text())
-    with (project.folder / "shop/settings.py").open("a") as settings:
-        settings.write(f"{runner}\n")
-    assert "updated functions" in project.run("python manage.py test", TENON_DATABASE_URL=elsewhere)
+    settings = project.folder / "shop/settings.py"
+    text = f"{settings.read_text()}{runner}\n"
+    settings.write_text(text + 'TASKS["default"]["OPTIONS"] = {"TENON": "nowhere"}\n')
+    assert "there is no program 'nowhere'" in project.run("python manage.py test 2>&1 || true")
+    settings.write_text(text)  # that has left no test database, of which Django would ask
+    project.run("python manage.py test", TENON_DATABASE_URL=elsewhere, TENON_AMQP_URL="amqp://127.0.0.1:1")
     assert states(conn) == []
     plain = "from django.test import SimpleTestCase\n\nclass Plain(SimpleTestCase):\n    def test(self): ...\n"
-    (project.folder / "orders/test_plain.py").write_text(plain)  # no test database: the real one is left alone
-    assert "updated functions" not in project.run("python manage.py test orders.test_plain")
-    with (project.folder / "shop/settings.py").open("a") as settings:
-        settings.write('TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
+    (project.folder / "orders/test_plain.py").write_text(plain)
+    made = "SELECT max(xmin::text::bigint) FROM pg_proc WHERE pronamespace = 'tenon'::regnamespace"
+    before = conn.execute(made).fetchone()
+    conn.rollback()
+    project.run("python manage.py test orders.test_plain")
+    assert conn.execute(made).fetchone() == before  # without a test database, the real one is left alone
+    settings.write_text(text + 'TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
     said = project.run("python manage.py test 2>&1 || true")
     assert 'in the database "test_' in said
     assert 'in tests call_command("tenon", "setup")' in said
