@@ -9,8 +9,7 @@ A block of the page is
           command stays, and has printed TEXT before the page continues
   text    what the commands before it print. A number stands for any number, and ... for any text. If the last one only
           looks, it is repeated until it prints that
-  other   a file: <!-- file: NAME --> writes it, <!-- append: NAME --> adds to it. With "; then: TEXT" behind the name the
-          page continues when a command that stays has printed TEXT again
+  other   a file: <!-- file: NAME --> writes it, <!-- append: NAME --> adds to it
   any     after <!-- not run: WHY --> nothing
 
 ~/tenon in the page is the clone. The ports of the page become free ones.
@@ -32,7 +31,7 @@ PAGE = REPOSITORY / f"docs/tutorials/{NAME}.md"
 LIMIT_S = 240  # pip and npm on a busy machine
 SKIPPED = 77
 BLOCK = re.compile(r"(?:^<!-- ([^>]+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
-MARK = re.compile(r"(file|append|stays until|not run): (.+?)(?:; then: (.+))?")
+MARK = re.compile(r"(file|append|stays until|not run): (.+)")
 LOOKS = re.compile(r"tenon (list|show|why|status)\b")
 PORT = re.compile(r"\b(?:3000|8000|8080)\b")
 
@@ -42,7 +41,7 @@ def fail(block, why):
 
 
 def skip(why):
-    print(f"{NAME}: {why}")
+    print(why)
     sys.exit(SKIPPED)
 
 
@@ -52,10 +51,10 @@ def free_port():
         return s.getsockname()[1]
 
 
-def asked(*words, code=0):
-    """What a command prints; None if it does not end with this code."""
+def asked(*words):
+    """What a command prints; None if it fails."""
     ran = subprocess.run(words, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return ran.stdout.strip() if ran.returncode == code else None
+    return ran.stdout.strip() if ran.returncode == 0 else None
 
 
 def can(command):
@@ -79,17 +78,18 @@ def python(*newest):
     env = asked(REPOSITORY / "script/python-env", *newest)
     if env is None:
         skip("there is no Python that is new enough: script/python-env says more")
-    return {"PATH": program("python3", f'exec {Path(env, "bin/python").resolve()} "$@"'), "PYTHONPATH": "", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    path = program("python3", f'exec {Path(env, "bin/python").resolve()} "$@"')
+    return {"PATH": path, "PYTHONPATH": "", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def node():
-    return {"npm_config_audit": "false", "npm_config_fund": "false", "npm_config_update_notifier": "false", "npm_config_prefer_offline": "true"}
+    return {f"npm_config_{name}": "false" for name in ("audit", "fund", "update_notifier")}
 
 
 def go():
     if not can("command -v go"):
         skip("go is not there: script/bootstrap --with-languages=go")
-    return {"GOFLAGS": "-mod=mod"}
+    return {}
 
 
 def rails():
@@ -111,12 +111,12 @@ NEEDS = {"fastapi": python, "django": lambda: python("newest"), "express": node,
 class Block:
     def __init__(self, mark, language, text):
         self.language, self.text = language, text
-        self.what, self.of, self.then = None, None, None
+        self.what, self.of = None, None
         if mark:
             found = MARK.fullmatch(mark)
             if not found:
                 fail(text, f"nobody knows what <!-- {mark} --> means")
-            self.what, self.of, self.then = found.groups()
+            self.what, self.of = found.groups()
         elif language not in ("sh", "text"):
             fail(text, "a block that is not sh or text is a file: <!-- file: NAME -->; or <!-- not run: WHY -->")
 
@@ -150,7 +150,7 @@ class Staying:
     """A terminal whose command stays, until Ctrl-C."""
 
     def __init__(self, text, env, number):
-        self.text, self.log, self.seen = text, BESIDE / f"terminal{number}", {}
+        self.text, self.log = text, BESIDE / f"terminal{number}"
         with self.log.open("w") as out:
             self.process = subprocess.Popen(["bash", "-ec", text], env=env, cwd=HERE, stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0)
 
@@ -199,14 +199,9 @@ class Reader:
 
     def write(self, block):
         path = self.folder / block.of
-        before = [c.said().count(block.then) for c in self.staying] if block.then else []
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a" if block.what == "append" else "w") as file:
             file.write(block.text)
-        if block.text.startswith("#!"):
-            path.chmod(0o755)
-        if block.then:
-            self.until(lambda: any(c.said().count(block.then) > n for c, n in zip(self.staying, before)), block.text, f"no {block.then!r}")
 
     def shell(self, text):
         """What it sets, and where it goes, is there for the next block."""
@@ -220,13 +215,13 @@ class Reader:
             self.env = dict(pair.split("=", 1) for pair in pairs)
             self.folder = Path(folder.strip())
 
-    def run(self, text, must=True):
+    def run(self, text):
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
             ran = subprocess.run(["bash", "-o", "pipefail", "-ec", text], env=self.env, cwd=self.folder, text=True, timeout=LIMIT_S, **more)
         except subprocess.TimeoutExpired as late:
             fail(text, f"not within {LIMIT_S} s: {late.output}")
-        if must and ran.returncode != 0:
+        if ran.returncode != 0:
             fail(text, f"exit code {ran.returncode}: {ran.stdout}{self.others()}")
         return ran.stdout
 
