@@ -45,7 +45,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(JSON, "json", LISTS, NULL, "Print one JSON object.", .type = OPTION_TYPE_FLAG),
     OPTION(DRY_RUN, "dry-run", IN(SETUP) | IN(SCHEDULE) | ACTS, NULL,
-           "Print what the command would do, and change nothing.", .type = OPTION_TYPE_FLAG),
+           "Print how many tasks match, and the first three; change nothing.", .type = OPTION_TYPE_FLAG),
     OPTION(GRANT_PRODUCER, "grant-producer", IN(SETUP), "ROLE",
            "Let this role enqueue and cancel tasks, wait for their results, send signals, and "
            "finish or extend the tasks that it runs and record their steps and progress, but "
@@ -319,7 +319,6 @@ const struct option_row option_rows[OPTION_COUNT] = {
 const struct option_use option_uses[] = {
     USE(DRY_RUN, IN(SETUP), "Print the changes and their SQL, and change nothing."),
     USE(DRY_RUN, IN(SCHEDULE), "With `sync`: print the changes, and change nothing."),
-    USE(DRY_RUN, ACTS, "Print how many tasks match, and the first three; change nothing."),
     USE(QUEUE, TASKS, "The queue of the task; by default the queue of its kind, else `default`."),
     USE(QUEUE, IN(KIND), "The queue of the kind's tasks, unless the producer names one."),
     USE(QUEUE, IN(CANARY), "The queue to test; by default the queue of the kind, else `default`."),

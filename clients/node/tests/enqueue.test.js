@@ -204,8 +204,8 @@ test('so are tasks, handlers and connections that are none', async () => {
         /the schema of a is not a Standard Schema/,
     );
     assert.throws(() => defineTask('a', undefined, { qeue: 'a' }), /there is no option "qeue"/);
-    assert.throws(() => handle('mail', () => 1), /"mail" is no task of defineTask/);
-    assert.throws(() => handle(plain), /of plain, undefined is no function/);
+    assert.throws(() => handle('mail', () => 1), /"mail" is not a task of defineTask/);
+    assert.throws(() => handle(plain), /of plain, undefined is not a function/);
     await assert.rejects(enqueue(nowhere, 'mail', {}), /task is "mail"; it should be one of/);
     await assert.rejects(
         enqueue('postgresql://', plain, {}),

@@ -304,7 +304,7 @@ test('what cannot be waited on, or for, is refused', async (t) => {
     client.processID = told + 1; // as a pooler does; PgBouncer itself is in tests/enqueue/pooler_test.c
     await assert.rejects(wait(client, [1]), /leads through a pooler/);
     client.processID = told;
-    await assert.rejects(wait(client, ['x']), /"x" is no id of a task/);
+    await assert.rejects(wait(client, ['x']), /"x" is not the id of a task/);
     await assert.rejects(wait(client, 17), /ids is 17; it should be an array/);
     await assert.rejects(wait(client, [1], { timeot: 1 }), /there is no option "timeot"/);
     await assert.rejects(wait(client, [1], { timeout: 'soon' }), /timeout is "soon"/);

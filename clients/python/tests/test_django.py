@@ -165,8 +165,8 @@ def test_a_row_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.syspath_prepend(str(tmp_path))
     given = '{"args": [], "kwargs": {}'
     rows = (
-        ("imported_by_a_row.task", given + "}", "is no task of this project"),
-        ("os.system", given + "}", "is no task of this project"),
+        ("imported_by_a_row.task", given + "}", "is not a task of this project"),
+        ("os.system", given + "}", "is not a task of this project"),
         ("project.tasks.add", given + ', "run_after": "soon"}', "invalid run_after or priority: .*soon"),
         ("project.tasks.add", given + ', "priority": "x"}', "invalid run_after or priority"),
         ("project.tasks.add", "{}", r"payload of project.tasks.add is not .*: \{\}"),

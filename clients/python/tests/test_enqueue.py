@@ -218,7 +218,7 @@ def test_mistakes(conn: psycopg.Connection) -> None:
         app.order.enqueue(conn, payload(), run_at=dt.datetime(2026, 1, 1))  # noqa: DTZ001
     with pytest.raises(TypeError, match="not a URL"):
         app.order.enqueue(URL, payload())
-    with pytest.raises(TypeError, match="is no connection that tenon knows"):
+    with pytest.raises(TypeError, match="is not a connection that tenon knows"):
         app.order.enqueue(object(), payload())
     with pytest.raises(TypeError, match="is not JSON"):
         app.plain.enqueue(conn, {"x": object()})
