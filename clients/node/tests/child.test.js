@@ -148,7 +148,7 @@ test('results and errors that the protocol does not take are cut, not fatal', as
     assert.match(await result('long'), /not kept: it is longer than 2 MB/);
     assert.match(
         await result('deep'),
-        /not kept: it is (longer than 2 MB, or too deep|no JSON: Maximum call stack)/,
+        /not kept: it is (longer than 2 MB, or too deep|not JSON: Maximum call stack)/,
     );
     const notes = {
         surrogate: /it has \\udc00 in a text, which PostgreSQL cannot store/,

@@ -150,7 +150,7 @@ test('a payload is checked as what its handler will get', async (t) => {
     assert.deepEqual((await taskOf(client, id)).payload, { at: at.toISOString() });
 });
 
-test('what is no JSON, or none that PostgreSQL stores, is refused by name', async (t) => {
+test('what is not JSON, or none that PostgreSQL stores, is refused by name', async (t) => {
     const loop = {};
     loop.loop = loop;
     for (const [payload, message] of [
