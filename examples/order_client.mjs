@@ -11,7 +11,7 @@
 // done twice when its record is lost: it gets a key by which the other side knows it again.
 import { appendFile } from 'node:fs/promises';
 import pg from 'pg';
-import { defineTask, handle } from 'tenon';
+import { defineTask, handle } from 'tenon-tasks';
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
 

@@ -1,6 +1,6 @@
 // The part of bench/waiting/measure.py in Node: waits for the tasks of IDS, and prints when it heard of each, in seconds.
 import pg from 'pg';
-import { Waiter } from 'tenon';
+import { Waiter } from 'tenon-tasks';
 
 const waiter = new Waiter(async () => {
     const client = new pg.Client({ connectionString: process.env.DATABASE_URL });

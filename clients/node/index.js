@@ -1,16 +1,44 @@
-export { fromDrizzle, fromKnex, fromKysely, fromPrisma } from './src/databases.js';
-export { enqueue, enqueueMany } from './src/enqueue.js';
-export {
+// What the package exports. It is written so that `import { enqueue } from 'tenon-tasks'` finds the names as well: Node looks for
+// them in the text of this assignment.
+'use strict';
+
+const { fromDrizzle, fromKnex, fromKysely, fromPrisma } = require('./src/databases.js');
+const { enqueue, enqueueMany } = require('./src/enqueue.js');
+const {
     Dead,
     Interrupted,
     InvalidPayload,
-    Snooze,
     Retry,
     SecretError,
+    Snooze,
     Stopped,
     Suspended,
-} from './src/outcomes.js';
-export { Keys, setKeys } from './src/secrets.js';
-export { defineTask, handle } from './src/task.js';
-export { Waiter, wait } from './src/wait.js';
-export { WakeUps } from './src/wakeups.js';
+} = require('./src/outcomes.js');
+const { Keys, setKeys } = require('./src/secrets.js');
+const { defineTask, handle } = require('./src/task.js');
+const { Waiter, wait } = require('./src/wait.js');
+const { WakeUps } = require('./src/wakeups.js');
+
+module.exports = {
+    Dead,
+    Interrupted,
+    InvalidPayload,
+    Keys,
+    Retry,
+    SecretError,
+    Snooze,
+    Stopped,
+    Suspended,
+    Waiter,
+    WakeUps,
+    defineTask,
+    enqueue,
+    enqueueMany,
+    fromDrizzle,
+    fromKnex,
+    fromKysely,
+    fromPrisma,
+    handle,
+    setKeys,
+    wait,
+};

@@ -1,9 +1,11 @@
 // Tests without a worker: run a handler here and now, and look at what a transaction has enqueued.
-import { TaskContext } from './src/context.js';
-import { rowsOf } from './src/databases.js';
-import { run as runOnce } from './src/run.js';
-import { opened } from './src/secrets.js';
-import { isHandler, payloadText } from './src/task.js';
+'use strict';
+
+const { TaskContext } = require('./src/context.js');
+const { rowsOf } = require('./src/databases.js');
+const { run: runOnce } = require('./src/run.js');
+const { opened } = require('./src/secrets.js');
+const { isHandler, payloadText } = require('./src/task.js');
 
 /**
  * @typedef {import('./src/task.js').Handler} Handler
@@ -19,7 +21,7 @@ const MINE = `SELECT id::text, kind, queue, state, priority::text, extract(epoch
  * @param {import('./testing.d.ts').RunOptions} [options]
  * @returns {Promise<Run>}
  */
-export async function run(handler, payload, { stopped, ...options } = {}) {
+async function run(handler, payload, { stopped, ...options } = {}) {
     /** @type {any[]} */
     const said = [];
     const text = await payloadText(handler.task, payload);
@@ -82,7 +84,7 @@ function lineOf(kind, options) {
  * @param {import('./index.d.ts').Database} db
  * @returns {Promise<import('./testing.d.ts').Enqueued[]>}
  */
-export async function mine(db) {
+async function mine(db) {
     const rows = await rowsOf(db, MINE, []);
     return rows.map(([id, kind, queue, state, priority, seconds, uniqueKey, payload]) => ({
         id,
@@ -101,7 +103,7 @@ export async function mine(db) {
  * @param {readonly Handler[] | Record<string, unknown>} handlers
  * @returns {Promise<Run[]>}
  */
-export async function runMine(db, handlers) {
+async function runMine(db, handlers) {
     const known = new Map(
         Object.values(handlers)
             .filter(isHandler)
@@ -117,3 +119,7 @@ export async function runMine(db, handlers) {
     }
     return runs;
 }
+
+exports.run = run;
+exports.mine = mine;
+exports.runMine = runMine;

@@ -89,6 +89,11 @@ static void test_testing(void **state)
     node_test(*state, "", "testing");
 }
 
+static void test_package(void **state)
+{
+    node_test(*state, "", "package");
+}
+
 static void test_readme(void **state)
 {
     node_test(*state, "", "readme");
@@ -107,6 +112,7 @@ int main(void)
         WITH_DATABASE(test_child),   WITH_DATABASE(test_secrets),   WITH_SERVERS(test_worker),
         WITH_DATABASE(test_waiting), WITH_DATABASE(test_answers),   WITH_DATABASE(test_lost),
         WITH_DATABASE(test_testing), WITH_SERVERS(test_readme),     WITH_DATABASE(test_example),
+        WITH_DATABASE(test_package),
     };
     return RUN_GROUP(tests);
 }

@@ -144,7 +144,7 @@ static void test_node(void **state)
     (void)snprintf(command, sizeof command,
                    "cd '%s/tests' && exec node --input-type=module -e \"\n"
                    "import pg from 'pg';\n"
-                   "import { enqueue } from 'tenon';\n"
+                   "import { enqueue } from 'tenon-tasks';\n"
                    "import { charge } from './secrets.fixture.js';\n"
                    "const db = new pg.Client({ connectionString: process.env.DATABASE_URL });\n"
                    "await db.connect();\n"
@@ -154,7 +154,7 @@ static void test_node(void **state)
                    env);
     (void)shell(fx, command);
     (void)snprintf(command, sizeof command,
-                   "cd '%s' && exec node node_modules/tenon/bin/tenon-node.js"
+                   "cd '%s' && exec node node_modules/tenon-tasks/bin/tenon-node.js"
                    " ./tests/secrets.fixture.js",
                    env);
     run_worker(fx, command);

@@ -28,7 +28,7 @@ static const struct handler_of PYTHON = {
 /* Node looks for packages beside the module */
 static const struct handler_of NODE = {
     "script/node-env",
-    "exec node \"$env/node_modules/tenon/bin/tenon-node.js\" --concurrency 3"
+    "exec node \"$env/node_modules/tenon-tasks/bin/tenon-node.js\" --concurrency 3"
     " \"$dir/order_client.mjs\"",
     3};
 

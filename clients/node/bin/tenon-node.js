@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 // A pool child of a tenon worker, which runs the handlers of the user's modules.
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { handlersFile, handlersOf } from '../src/modules.js';
-import { serve, takeWire } from '../src/process.js';
+'use strict';
+
+const { parseArgs } = require('node:util');
+const { handlersFile, handlersOf } = require('../src/modules.js');
+const { serve, takeWire } = require('../src/process.js');
 
 const USAGE = `usage: tenon-node [--concurrency N] [--print-handlers] MODULE...
 
@@ -48,7 +49,7 @@ function parsed() {
 /** @param {ReturnType<typeof parsed>} args */
 async function printHandlers({ concurrency, modules }) {
     const kinds = [...(await handlersOf(modules)).keys()].sort();
-    const own = [process.execPath, ...process.execArgv, fileURLToPath(import.meta.url)];
+    const own = [process.execPath, ...process.execArgv, __filename];
     const command = [...own, '--concurrency', String(concurrency), ...modules];
     process.stdout.write(handlersFile(command, kinds, process.cwd()), () => process.exit(0));
 }

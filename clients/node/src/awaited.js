@@ -1,21 +1,22 @@
 // Which tasks are waited for, and what is to be asked next: without a connection, and without a clock.
+'use strict';
 
 /** @typedef {import('../index.d.ts').TaskResult} TaskResult */
 
 /** A task without news for this long is asked for again: the mark of a task that was locked is missing. */
-export const ASK_MS = 10_000;
+const ASK_MS = 10_000;
 /** The maximum number of tasks in one statement. */
-export const ASKED_MAX = 1000;
+const ASKED_MAX = 1000;
 
 const ENDS = ['done', 'dead', 'cancelled', 'expired', null];
 const COLUMNS = 'i.id::text, r.state, r.result::text, r.error';
 const IDS = 'pg_catalog.unnest($1::text::bigint[]) i (id)';
-export const RESULT = `SELECT ${COLUMNS} FROM ${IDS}, tenon.result(i.id) r`;
+const RESULT = `SELECT ${COLUMNS} FROM ${IDS}, tenon.result(i.id) r`;
 // A mark that is lost in a crash of the server is set again: that breaks the connection, too.
-export const AWAIT = `SELECT ${COLUMNS}
+const AWAIT = `SELECT ${COLUMNS}
     FROM (SELECT pg_catalog.set_config('synchronous_commit', 'off', true)) s, ${IDS}, tenon.await(i.id) r`;
 
-export class Awaited {
+class Awaited {
     /** @type {Set<string>} */
     #tasks = new Set();
     /** @type {string[]} */
@@ -120,3 +121,9 @@ export class Awaited {
         }
     }
 }
+
+exports.ASK_MS = ASK_MS;
+exports.ASKED_MAX = ASKED_MAX;
+exports.RESULT = RESULT;
+exports.AWAIT = AWAIT;
+exports.Awaited = Awaited;

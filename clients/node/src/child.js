@@ -1,7 +1,9 @@
 // The pool child: reads task lines, runs the tasks side by side, and answers (docs/protocol.md).
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { TaskContext } from './context.js';
-import { failed, replyLine, run } from './run.js';
+'use strict';
+
+const { AsyncLocalStorage } = require('node:async_hooks');
+const { TaskContext } = require('./context.js');
+const { failed, replyLine, run } = require('./run.js');
 
 /**
  * @typedef {import('./task.js').Handler} Handler
@@ -11,7 +13,7 @@ import { failed, replyLine, run } from './run.js';
 /** Whose code runs: what it throws where nobody catches it is this task's failure. */
 const current = new AsyncLocalStorage();
 
-export class Child {
+class Child {
     #handlers;
     #say;
     #exit;
@@ -147,3 +149,5 @@ export class Child {
         }
     }
 }
+
+exports.Child = Child;

@@ -1,10 +1,12 @@
 // What a handler knows of the task it runs, and what it may say about it.
-import { rowsOf } from './databases.js';
-import { milliseconds } from './duration.js';
-import { depth, encoded, printedBytes, storable, wellFormed } from './json.js';
-import { Interrupted, Stopped } from './outcomes.js';
-import { isEnvelope, opened, sealed } from './secrets.js';
-import { Steps } from './steps.js';
+'use strict';
+
+const { rowsOf } = require('./databases.js');
+const { milliseconds } = require('./duration.js');
+const { depth, encoded, printedBytes, storable, wellFormed } = require('./json.js');
+const { Interrupted, Stopped } = require('./outcomes.js');
+const { isEnvelope, opened, sealed } = require('./secrets.js');
+const { Steps } = require('./steps.js');
 
 const PROGRESS_BYTES_MAX = 65_536;
 const EXTEND_MS_MAX = 30 * 86_400_000;
@@ -12,7 +14,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 /** The worker is to be the first that says so. */
 const LATE_MS = 50;
 /** A result nested deeper than this is not given to PostgreSQL. */
-export const DEPTH_MAX = 5000;
+const DEPTH_MAX = 5000;
 
 /**
  * A task line of the worker, without its payload.
@@ -24,7 +26,7 @@ export const DEPTH_MAX = 5000;
 
 /** @typedef {import('../index.d.ts').Context} Context */
 /** @implements {Context} */
-export class TaskContext {
+class TaskContext {
     #say;
     #steps;
     #deadline;
@@ -224,3 +226,6 @@ export class TaskContext {
         }
     }
 }
+
+exports.DEPTH_MAX = DEPTH_MAX;
+exports.TaskContext = TaskContext;

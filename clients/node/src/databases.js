@@ -1,5 +1,7 @@
 // The user's own connection of any driver, in the form { query(text, params) -> rows }.
-import { inspect } from './duration.js';
+'use strict';
+
+const { inspect } = require('./duration.js');
 
 /**
  * @typedef {import('../index.d.ts').Database} Database
@@ -15,7 +17,7 @@ import { inspect } from './duration.js';
  * @param {Params} params
  * @returns {Promise<any[][]>}
  */
-export async function rowsOf(db, text, params) {
+async function rowsOf(db, text, params) {
     const result = await queried(db, text, params);
     const rows = Array.isArray(result) ? result : result?.rows;
     if (!Array.isArray(rows)) {
@@ -46,7 +48,7 @@ function queried(db, text, params) {
  * @param {{ $queryRawUnsafe(text: string, ...params: any[]): PromiseLike<any> }} tx
  * @returns {Queryable}
  */
-export function fromPrisma(tx) {
+function fromPrisma(tx) {
     return { query: (text, params) => tx.$queryRawUnsafe(text, ...params) };
 }
 
@@ -55,7 +57,7 @@ export function fromPrisma(tx) {
  * @param {(parts: TemplateStringsArray, ...params: any[]) => unknown} sql
  * @returns {Queryable}
  */
-export function fromDrizzle(tx, sql) {
+function fromDrizzle(tx, sql) {
     return { query: (text, params) => tx.execute(sql(...template(text, params))) };
 }
 
@@ -65,7 +67,7 @@ export function fromDrizzle(tx, sql) {
  * @param {(parts: TemplateStringsArray, ...params: any[]) => { execute(trx: Trx): Promise<{ rows: unknown[] }> }} sql
  * @returns {Queryable}
  */
-export function fromKysely(trx, sql) {
+function fromKysely(trx, sql) {
     return { query: (text, params) => sql(...template(text, params)).execute(trx) };
 }
 
@@ -73,7 +75,7 @@ export function fromKysely(trx, sql) {
  * @param {{ raw(text: string, params: any[]): PromiseLike<any> }} trx
  * @returns {Queryable}
  */
-export function fromKnex(trx) {
+function fromKnex(trx) {
     return {
         query: (text, params) => {
             const [parts, ...values] = template(text, params);
@@ -94,3 +96,9 @@ function template(text, params) {
     const values = [...text.matchAll(/\$(\d+)/g)].map(([, n]) => params[Number(n) - 1]);
     return [Object.assign(parts, { raw: parts }), ...values];
 }
+
+exports.rowsOf = rowsOf;
+exports.fromPrisma = fromPrisma;
+exports.fromDrizzle = fromDrizzle;
+exports.fromKysely = fromKysely;
+exports.fromKnex = fromKnex;

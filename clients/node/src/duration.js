@@ -1,4 +1,5 @@
 // Lengths of time: '30 s', '5 min', '2 h', '1 d', or { minutes: 5 }. Never a bare number, whose unit nobody can see.
+'use strict';
 
 /** @type {Record<string, number>} */
 const UNITS = { ms: 1, s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -17,7 +18,7 @@ const PARTS = {
  * @param {string} name what it is, for the error
  * @returns {number} whole milliseconds
  */
-export function milliseconds(duration, name) {
+function milliseconds(duration, name) {
     const ms = typeof duration === 'string' ? parsed(duration) : summed(duration);
     if (ms === undefined || !Number.isFinite(ms) || ms < 0) {
         throw new TypeError(
@@ -50,7 +51,10 @@ function parsed(text) {
  *
  * @param {unknown} value
  */
-export function inspect(value) {
+function inspect(value) {
     const text = typeof value === 'string' ? JSON.stringify(value) : String(value);
     return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
+
+exports.milliseconds = milliseconds;
+exports.inspect = inspect;

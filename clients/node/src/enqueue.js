@@ -1,10 +1,12 @@
 // Enqueue: one statement in the caller's own transaction.
-import { rowsOf } from './databases.js';
-import { inspect } from './duration.js';
-import { storable } from './json.js';
-import { argumentsOf, checkedOptions } from './options.js';
-import { sealed } from './secrets.js';
-import { isTask, payloadText } from './task.js';
+'use strict';
+
+const { rowsOf } = require('./databases.js');
+const { inspect } = require('./duration.js');
+const { storable } = require('./json.js');
+const { argumentsOf, checkedOptions } = require('./options.js');
+const { sealed } = require('./secrets.js');
+const { isTask, payloadText } = require('./task.js');
 
 /**
  * @typedef {import('../index.d.ts').Database} Database
@@ -20,7 +22,7 @@ import { isTask, payloadText } from './task.js';
  * @param {import('../index.d.ts').EnqueueOptions} [options]
  * @returns {Promise<string>}
  */
-export async function enqueue(db, task, payload, options = {}) {
+async function enqueue(db, task, payload, options = {}) {
     const given = merged(task, options, 'uniqueKeys');
     const { params, param } = numbered();
     const text = await givenText(task, payload);
@@ -38,7 +40,7 @@ export async function enqueue(db, task, payload, options = {}) {
  * @param {import('../index.d.ts').EnqueueManyOptions} [options]
  * @returns {Promise<string[]>}
  */
-export async function enqueueMany(db, task, payloads, options = {}) {
+async function enqueueMany(db, task, payloads, options = {}) {
     const given = merged(task, options, 'uniqueKey');
     if (!Array.isArray(payloads)) {
         throw new TypeError(`payloads is ${inspect(payloads)}; it should be an array`);
@@ -127,3 +129,6 @@ function kept(rows, wakeUps) {
     }
     return rows.map(([id]) => id);
 }
+
+exports.enqueue = enqueue;
+exports.enqueueMany = enqueueMany;

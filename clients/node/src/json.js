@@ -1,4 +1,5 @@
 // JSON as PostgreSQL and the worker take it.
+'use strict';
 
 /**
  * The JSON text of a value, or a TypeError that says what is not JSON; JSON.stringify alone makes null of NaN and {} of a Map.
@@ -7,7 +8,7 @@
  * @param {string} what it is, for the error
  * @returns {string}
  */
-export function encoded(value, what) {
+function encoded(value, what) {
     /** @type {string | undefined} */
     let text;
     try {
@@ -27,7 +28,7 @@ export function encoded(value, what) {
  * @param {unknown} value
  * @param {string} what
  */
-export function storable(value, what) {
+function storable(value, what) {
     const text = encoded(value, what);
     const found = UNSTORABLE.exec(text);
     if (found) {
@@ -81,7 +82,7 @@ function messageOf(error) {
  *
  * @param {string} text JSON
  */
-export function printedBytes(text) {
+function printedBytes(text) {
     const separators = text.match(/[,:]/g)?.length ?? 0;
     const exponents = text.match(/\de[+-]?\d/g)?.length ?? 0;
     return Buffer.byteLength(text) + separators + 330 * exponents;
@@ -92,7 +93,7 @@ export function printedBytes(text) {
  *
  * @param {string} text JSON
  */
-export function depth(text) {
+function depth(text) {
     let now = 0;
     let most = 0;
     for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g)) {
@@ -107,6 +108,12 @@ export function depth(text) {
  *
  * @param {string} text JSON of JSON.stringify
  */
-export function wellFormed(text) {
+function wellFormed(text) {
     return text.replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f]../g, '$1\\ufffd');
 }
+
+exports.encoded = encoded;
+exports.storable = storable;
+exports.printedBytes = printedBytes;
+exports.depth = depth;
+exports.wellFormed = wellFormed;

@@ -1,5 +1,7 @@
 // Connections that hear of tasks' ends: a class for each driver. Nothing here polls.
-import { inspect } from './duration.js';
+'use strict';
+
+const { inspect } = require('./duration.js');
 
 const CHANNEL = 'tenon_ended';
 /** How long a server may take to end a connection. */
@@ -16,7 +18,7 @@ const BUSY =
  */
 
 /** Rings when there is something to do. */
-export class Bell {
+class Bell {
     #rung = false;
     #wake = () => {};
 
@@ -45,7 +47,7 @@ export class Bell {
 }
 
 /** What the drivers have in common. */
-export class Listener {
+class Listener {
     /** @type {WeakSet<object>} */
     static #listening = new WeakSet();
     /** @type {Heard} */
@@ -269,7 +271,7 @@ class PostgresJsListener extends Listener {
  * @param {any} db
  * @returns {Listener}
  */
-export function listenerOf(db) {
+function listenerOf(db) {
     if (typeof db?.unsafe === 'function' && typeof db.listen === 'function') {
         return new PostgresJsListener(db);
     }
@@ -289,7 +291,7 @@ export function listenerOf(db) {
  * @param {{ more(): void, left(): number, refused(id: string, error: any): void }} caller more: takes in whom it waits
  *     for besides; left: milliseconds until it is over, Infinity for ever; refused: what the database said to a question
  */
-export async function serve(listener, awaited, { more, left, refused }) {
+async function serve(listener, awaited, { more, left, refused }) {
     for (;;) {
         more();
         const question = awaited.question(Date.now());
@@ -364,3 +366,8 @@ function listenTo(listener, awaited) {
         awaited.missed();
     }
 }
+
+exports.Bell = Bell;
+exports.Listener = Listener;
+exports.listenerOf = listenerOf;
+exports.serve = serve;

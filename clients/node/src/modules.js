@@ -1,7 +1,9 @@
 // The handlers of the user's modules, and the handlers file that names them.
-import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { isHandler } from './task.js';
+'use strict';
+
+const { resolve } = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { isHandler } = require('./task.js');
 
 /** @typedef {import('./task.js').Handler} Handler */
 
@@ -12,7 +14,7 @@ const KINDS_MAX = 100;
  * @param {string[]} paths
  * @returns {Promise<Map<string, Handler>>} by kind
  */
-export async function handlersOf(paths) {
+async function handlersOf(paths) {
     const found = new Map();
     for (const path of paths) {
         const exported = await import(pathToFileURL(resolve(path)).href);
@@ -54,7 +56,7 @@ function inside(value) {
  * @param {string[]} kinds
  * @param {string} directory
  */
-export function handlersFile(command, kinds, directory) {
+function handlersFile(command, kinds, directory) {
     const words = command.map(quoted).join(', ');
     const entries = [];
     for (let i = 0; i < kinds.length; i += KINDS_MAX) {
@@ -74,3 +76,6 @@ function quoted(word) {
     }
     return JSON.stringify(word);
 }
+
+exports.handlersOf = handlersOf;
+exports.handlersFile = handlersFile;

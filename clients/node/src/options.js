@@ -1,5 +1,7 @@
 // What a task may be given when it is enqueued: the arguments of tenon.enqueue.
-import { inspect, milliseconds } from './duration.js';
+'use strict';
+
+const { inspect, milliseconds } = require('./duration.js');
 
 /** @typedef {import('../index.d.ts').EnqueueOptions & import('../index.d.ts').EnqueueManyOptions} Options */
 /**
@@ -60,7 +62,7 @@ const BIGINTS = {
 };
 
 /** @type {Record<string, [argument: string, Type]>} */
-export const OPTIONS = {
+const OPTIONS = {
     queue: ['queue', TEXT],
     priority: ['priority', INTEGER],
     runAt: ['run_at', MOMENT],
@@ -91,7 +93,7 @@ export const OPTIONS = {
  * @param {string} [without] one that is not allowed here
  * @returns {Options}
  */
-export function checkedOptions(options, without) {
+function checkedOptions(options, without) {
     if (typeof options !== 'object' || options === null) {
         throw new TypeError(`the options are ${inspect(options)}; they should be an object`);
     }
@@ -112,7 +114,7 @@ export function checkedOptions(options, without) {
  * @param {Options} options
  * @param {(text: string) => string} param keeps a value, and returns its $n
  */
-export function argumentsOf(options, param) {
+function argumentsOf(options, param) {
     return Object.entries(options)
         .filter(([name]) => name !== 'wakeUps')
         .map(([name, value]) => {
@@ -157,3 +159,7 @@ function listed(value, name, wanted, fits) {
     }
     return JSON.stringify(value);
 }
+
+exports.OPTIONS = OPTIONS;
+exports.checkedOptions = checkedOptions;
+exports.argumentsOf = argumentsOf;

@@ -1,9 +1,11 @@
 // How a task ends, when it does not end well: thrown by handlers.
-import { milliseconds } from './duration.js';
+'use strict';
+
+const { milliseconds } = require('./duration.js');
 
 /** @typedef {import('../index.d.ts').OutcomeOptions} OutcomeOptions */
 
-export class Retry extends Error {
+class Retry extends Error {
     /**
      * @param {string} [message]
      * @param {OutcomeOptions} [options]
@@ -16,7 +18,7 @@ export class Retry extends Error {
     }
 }
 
-export class Snooze extends Error {
+class Snooze extends Error {
     /**
      * @param {string} [message]
      * @param {OutcomeOptions} [options]
@@ -29,7 +31,7 @@ export class Snooze extends Error {
     }
 }
 
-export class Dead extends Error {
+class Dead extends Error {
     /**
      * @param {string} [message]
      * @param {{ cause?: unknown }} [options]
@@ -40,14 +42,14 @@ export class Dead extends Error {
     }
 }
 
-export class Interrupted extends Error {
+class Interrupted extends Error {
     constructor(message = '') {
         super(message);
         this.name = 'Interrupted';
     }
 }
 
-export class SecretError extends Error {
+class SecretError extends Error {
     /** @param {string} [message] */
     constructor(message) {
         super(message);
@@ -57,7 +59,7 @@ export class SecretError extends Error {
 
 /** @typedef {{ outcome: 'snooze' | 'wait_signal', delay_ms?: number, signal?: string, timeout_ms?: number }} SuspendedReply */
 
-export class Suspended extends Error {
+class Suspended extends Error {
     /** @param {SuspendedReply} reply */
     constructor(reply) {
         super('the task continues later: do not catch this');
@@ -66,7 +68,7 @@ export class Suspended extends Error {
     }
 }
 
-export class InvalidPayload extends Error {
+class InvalidPayload extends Error {
     /**
      * @param {string} kind
      * @param {readonly import('../index.d.ts').SchemaIssue[]} issues
@@ -86,7 +88,7 @@ const WHYS = {
     terminated: 'the worker stops this process',
 };
 
-export class Stopped extends Error {
+class Stopped extends Error {
     /** @param {keyof typeof WHYS} why */
     constructor(why) {
         super(WHYS[why]);
@@ -114,7 +116,7 @@ for (const { outcome, type } of OUTCOMES) {
  * @param {any} error
  * @returns {string | undefined}
  */
-export function outcomeOf(error) {
+function outcomeOf(error) {
     return error?.[OUTCOME];
 }
 
@@ -123,3 +125,13 @@ function described({ path = [], message }) {
     const keys = path.map((part) => String(typeof part === 'object' ? part.key : part));
     return keys.length > 0 ? `${keys.join('.')}: ${message}` : message;
 }
+
+exports.Retry = Retry;
+exports.Snooze = Snooze;
+exports.Dead = Dead;
+exports.Interrupted = Interrupted;
+exports.SecretError = SecretError;
+exports.Suspended = Suspended;
+exports.InvalidPayload = InvalidPayload;
+exports.Stopped = Stopped;
+exports.outcomeOf = outcomeOf;

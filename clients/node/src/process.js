@@ -1,7 +1,9 @@
 // This process as a pool child: its stdin and stdout are the protocol's.
-import { closeSync, createWriteStream, openSync } from 'node:fs';
-import { Socket } from 'node:net';
-import { Child } from './child.js';
+'use strict';
+
+const { closeSync, createWriteStream, openSync } = require('node:fs');
+const { Socket } = require('node:net');
+const { Child } = require('./child.js');
 
 /**
  * Takes stdin and stdout out of the reach of what handlers print or read: from here on console.log goes to stderr, and
@@ -9,7 +11,7 @@ import { Child } from './child.js';
  *
  * @returns {{ input: NodeJS.ReadableStream, output: NodeJS.WritableStream }}
  */
-export function takeWire() {
+function takeWire() {
     let [from, to] = [0, 1];
     try {
         // There is no dup2() in Node, but a descriptor that is opened gets the lowest number that is free.
@@ -51,7 +53,7 @@ function opened(fd, mode) {
  * @param {number} concurrency
  * @param {{ input: NodeJS.ReadableStream, output: NodeJS.WritableStream }} wire
  */
-export function serve(handlers, concurrency, { input, output }) {
+function serve(handlers, concurrency, { input, output }) {
     const say = (/** @type {string} */ line) => void output.write(`${line}\n`);
     const exit = (/** @type {number} */ code) => void output.end(() => process.exit(code));
     const child = new Child(handlers, say, exit);
@@ -75,7 +77,7 @@ export function serve(handlers, concurrency, { input, output }) {
  * @param {NodeJS.ReadableStream} input
  * @param {(line: string) => void} each
  */
-export function readLines(input, each) {
+function readLines(input, each) {
     /** @type {Buffer[]} */
     let begun = [];
     input.on('data', (/** @type {Buffer} */ data) => {
@@ -90,3 +92,7 @@ export function readLines(input, each) {
         }
     });
 }
+
+exports.takeWire = takeWire;
+exports.serve = serve;
+exports.readLines = readLines;

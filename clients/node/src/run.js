@@ -1,8 +1,10 @@
 // One run of one task: calls the function, and makes of what comes of it the reply that the worker is given.
-import { DEPTH_MAX } from './context.js';
-import { depth, storable, wellFormed } from './json.js';
-import { InvalidPayload, outcomeOf, SecretError, Stopped } from './outcomes.js';
-import { fitted } from './task.js';
+'use strict';
+
+const { DEPTH_MAX } = require('./context.js');
+const { depth, storable, wellFormed } = require('./json.js');
+const { InvalidPayload, outcomeOf, SecretError, Stopped } = require('./outcomes.js');
+const { fitted } = require('./task.js');
 
 const RESULT_BYTES_MAX = 2_000_000;
 const ERROR_BYTES_MAX = 8191;
@@ -12,7 +14,7 @@ const CAUSES_DEPTH_MAX = 5;
 const INNER_ERRORS_MAX = 10;
 const NOTE_CHARACTERS_MAX = 500;
 const DELAY_MS_MAX = 30 * 86_400_000;
-const OWN_FRAMES = new URL('.', import.meta.url).href;
+const OWN_FRAMES = `${__dirname}/`;
 
 /**
  * A reply without its id; `result` is JSON text.
@@ -27,7 +29,7 @@ const OWN_FRAMES = new URL('.', import.meta.url).href;
  * @param {import('./context.js').TaskContext} context
  * @returns {Promise<Reply>}
  */
-export async function run(handler, payload, context) {
+async function run(handler, payload, context) {
     /** @type {Reply} */
     let reply;
     try {
@@ -44,7 +46,7 @@ export async function run(handler, payload, context) {
  * @param {string} id
  * @param {Reply} reply
  */
-export function replyLine(id, { result, ...rest }) {
+function replyLine(id, { result, ...rest }) {
     const others = wellFormed(JSON.stringify(rest)).slice(1, -1);
     return `{"id":${id},${others}${result === undefined ? '' : `,"result":${result}`}}`;
 }
@@ -81,7 +83,7 @@ function done(result, context) {
  * @param {{ signal?: AbortSignal, hides: boolean }} of
  * @returns {Reply}
  */
-export function failed(error, of) {
+function failed(error, of) {
     try {
         return replyOf(error, of);
     } catch (problem) {
@@ -240,3 +242,7 @@ function shortened(text) {
     const [head, tail] = [bytes.subarray(0, half), bytes.subarray(-half)];
     return `${head}\n[...]\n${tail}`.replace(/\ufffd+\n\[/, '\n[').replace(/\]\n\ufffd+/, ']\n');
 }
+
+exports.run = run;
+exports.replyLine = replyLine;
+exports.failed = failed;

@@ -1,7 +1,9 @@
 // Encrypted payloads, results, progress and steps (docs/secrets.md): AES-256-GCM in an envelope with the key's id.
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { encoded } from './json.js';
-import { SecretError } from './outcomes.js';
+'use strict';
+
+const { createCipheriv, createDecipheriv, randomBytes } = require('node:crypto');
+const { encoded } = require('./json.js');
+const { SecretError } = require('./outcomes.js');
 
 const ENVELOPE = 'tenon:secret';
 const VERSION = 1;
@@ -13,7 +15,7 @@ const TAG_BYTES = 16;
 /** @typedef {{ v: number, key: string, nonce: string, text: string }} Inner */
 
 /** Keys by their ids. The first one encrypts, each decrypts what was encrypted with it. */
-export class Keys {
+class Keys {
     /** @type {Map<string, Buffer>} */
     #keys = new Map();
 
@@ -126,7 +128,7 @@ export class Keys {
 let own = null;
 
 /** @param {Keys | null} keys of this process: of producers, to encrypt; of handlers, to decrypt */
-export function setKeys(keys) {
+function setKeys(keys) {
     if (keys !== null && !(keys instanceof Keys)) {
         throw new TypeError('setKeys(keys): it should be Keys, or null');
     }
@@ -141,7 +143,7 @@ export function setKeys(keys) {
  * @param {string} what
  * @returns {string}
  */
-export function sealed(text, kind, what) {
+function sealed(text, kind, what) {
     if (!own) {
         throw new SecretError(
             `${named(kind, what)} is to be encrypted, but there are no keys: setKeys()`,
@@ -158,7 +160,7 @@ export function sealed(text, kind, what) {
  * @param {string} what
  * @returns {any}
  */
-export function opened(value, kind, what) {
+function opened(value, kind, what) {
     if (!isEnvelope(value)) {
         return value;
     }
@@ -171,7 +173,7 @@ export function opened(value, kind, what) {
 }
 
 /** @param {unknown} value */
-export function isEnvelope(value) {
+function isEnvelope(value) {
     return (
         typeof value === 'object' &&
         value !== null &&
@@ -227,3 +229,9 @@ function bytesOf(text) {
 function named(kind, what) {
     return `the ${what} of ${kind}`;
 }
+
+exports.Keys = Keys;
+exports.setKeys = setKeys;
+exports.sealed = sealed;
+exports.opened = opened;
+exports.isEnvelope = isEnvelope;

@@ -1,9 +1,11 @@
 // Durable steps (docs/steps.md): what an attempt has done and recorded, no later one does again.
-import { rowsOf } from './databases.js';
-import { inspect, milliseconds } from './duration.js';
-import { printedBytes, storable } from './json.js';
-import { Suspended } from './outcomes.js';
-import { opened } from './secrets.js';
+'use strict';
+
+const { rowsOf } = require('./databases.js');
+const { inspect, milliseconds } = require('./duration.js');
+const { printedBytes, storable } = require('./json.js');
+const { Suspended } = require('./outcomes.js');
+const { opened } = require('./secrets.js');
 
 const NAME_BYTES_MAX = 100;
 const STEP_BYTES_MAX = 1_048_576;
@@ -14,7 +16,7 @@ const KEPT = 'SELECT tenon.steps($1::text)::text AS steps';
 
 /** @typedef {{ resolve: (recorded: boolean) => void, reject: (error: Error) => void }} Asked */
 
-export class Steps {
+class Steps {
     #id;
     #claim;
     #say;
@@ -215,3 +217,5 @@ function checkName(name) {
         );
     }
 }
+
+exports.Steps = Steps;

@@ -1,8 +1,10 @@
 // Tasks and handlers: what a kind is called, what its payloads are, and what runs them.
-import { inspect } from './duration.js';
-import { encoded } from './json.js';
-import { checkedOptions } from './options.js';
-import { InvalidPayload } from './outcomes.js';
+'use strict';
+
+const { inspect } = require('./duration.js');
+const { encoded } = require('./json.js');
+const { checkedOptions } = require('./options.js');
+const { InvalidPayload } = require('./outcomes.js');
 
 /**
  * @typedef {import('../index.d.ts').Task<any, any>} Task
@@ -21,7 +23,7 @@ const HANDLER = Symbol.for('tenon.handler');
  * @param {import('../index.d.ts').TaskOptions} [defaults]
  * @returns {Task}
  */
-export function defineTask(kind, schema, { secret, ...defaults } = {}) {
+function defineTask(kind, schema, { secret, ...defaults } = {}) {
     if (typeof kind !== 'string' || !/^[\w.:-]{1,100}$/.test(kind)) {
         throw new TypeError(
             `kind is ${inspect(kind)}; it should be 1 to 100 of A-Z a-z 0-9 _ . : -`,
@@ -49,7 +51,7 @@ export function defineTask(kind, schema, { secret, ...defaults } = {}) {
  * @param {(payload: any, context: Context) => any} run
  * @returns {Handler}
  */
-export function handle(task, run) {
+function handle(task, run) {
     if (!isTask(task)) {
         throw new TypeError(`handle(task, function): ${inspect(task)} is not a task of defineTask`);
     }
@@ -65,7 +67,7 @@ export function handle(task, run) {
  * @param {unknown} value
  * @returns {value is Task}
  */
-export function isTask(value) {
+function isTask(value) {
     return typeof value === 'object' && value !== null && TASK in value;
 }
 
@@ -73,7 +75,7 @@ export function isTask(value) {
  * @param {unknown} value
  * @returns {value is Handler}
  */
-export function isHandler(value) {
+function isHandler(value) {
     return typeof value === 'object' && value !== null && HANDLER in value;
 }
 
@@ -84,7 +86,7 @@ export function isHandler(value) {
  * @param {unknown} payload
  * @returns {Promise<unknown>}
  */
-export async function fitted(task, payload) {
+async function fitted(task, payload) {
     if (!task.schema) {
         return payload;
     }
@@ -102,10 +104,17 @@ export async function fitted(task, payload) {
  * @param {unknown} payload
  * @param {(value: unknown, what: string) => string} [encode]
  */
-export async function payloadText(task, payload, encode = encoded) {
+async function payloadText(task, payload, encode = encoded) {
     const text = encode(payload === undefined ? {} : payload, `the payload of ${task.kind}`);
     if (task.schema) {
         await fitted(task, JSON.parse(text));
     }
     return text;
 }
+
+exports.defineTask = defineTask;
+exports.handle = handle;
+exports.isTask = isTask;
+exports.isHandler = isHandler;
+exports.fitted = fitted;
+exports.payloadText = payloadText;

@@ -1,7 +1,9 @@
 // Waiting for the ends of tasks: of some on a connection, and by any number of callers on one (docs/steps.md).
-import { Awaited } from './awaited.js';
-import { inspect, milliseconds } from './duration.js';
-import { listenerOf, serve } from './listening.js';
+'use strict';
+
+const { Awaited } = require('./awaited.js');
+const { inspect, milliseconds } = require('./duration.js');
+const { listenerOf, serve } = require('./listening.js');
 
 /**
  * @typedef {import('../index.d.ts').TaskResult} TaskResult
@@ -25,7 +27,7 @@ const CLOSE_LIMIT_MS = 5000;
  * @param {WaitOptions} [options]
  * @returns {Promise<TaskResult[]>}
  */
-export async function wait(db, ids, options = {}) {
+async function wait(db, ids, options = {}) {
     const wanted = checkedIds(ids);
     const { ms, signal } = checkedOptions(options);
     const until = Date.now() + ms;
@@ -68,7 +70,7 @@ async function opened(listener, use) {
     }
 }
 
-export class Waiter {
+class Waiter {
     #connect;
     /** @type {Map<string, Set<Caller>>} */
     #callers = new Map();
@@ -311,3 +313,6 @@ function failure(ids, cause) {
         cause,
     });
 }
+
+exports.wait = wait;
+exports.Waiter = Waiter;

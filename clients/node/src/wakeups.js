@@ -1,8 +1,9 @@
 // The wake-ups of a transaction: published by hand after its commit, with amqplib.
+'use strict';
 
 /** @typedef {{ id: string, exchange: string, routingKey: string }} WakeUp */
 
-export class WakeUps {
+class WakeUps {
     /** @type {WakeUp[]} */
     #waiting = [];
 
@@ -31,3 +32,5 @@ export class WakeUps {
         }
     }
 }
+
+exports.WakeUps = WakeUps;

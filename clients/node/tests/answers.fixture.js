@@ -1,6 +1,6 @@
 // What answers.test.js has run: returns what JSON.parse makes of a text.
 import { readFileSync } from 'node:fs';
-import { defineTask, handle } from 'tenon';
+import { defineTask, handle } from 'tenon-tasks';
 
 const texts = JSON.parse(readFileSync(process.env.TEXTS, 'utf8'));
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { defineTask, enqueue } from 'tenon';
+import { defineTask, enqueue } from 'tenon-tasks';
 import { connected, directory, HERE, ran, TENON_NODE } from './support.js';
 
 const NOTE = 'tenon: the result was not kept: ';
@@ -17,7 +17,7 @@ function value(text) {
 }
 
 async function results() {
-    const client = await realpath(join(HERE, '../node_modules/tenon'));
+    const client = await realpath(join(HERE, '../node_modules/tenon-tasks'));
     const { results } = JSON.parse(
         await readFile(join(client, '../../tests/answers.json'), 'utf8'),
     );

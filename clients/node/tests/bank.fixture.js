@@ -1,6 +1,6 @@
 // The handler in Node of tests/clients/bank_test.c.
 import pg from 'pg';
-import { defineTask, handle } from 'tenon';
+import { defineTask, handle } from 'tenon-tasks';
 
 const LOCK = 'SELECT FROM public.account WHERE id IN ($1, $2) ORDER BY id FOR UPDATE';
 const TAKE = 'UPDATE public.account SET balance = balance - $2 WHERE id = $1';

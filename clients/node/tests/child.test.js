@@ -390,7 +390,7 @@ test('a module that cannot be had, or has no handlers, does not start', async (t
                 FIXTURE,
                 await write(
                     'twice.mjs',
-                    `import { defineTask, handle } from 'tenon';
+                    `import { defineTask, handle } from 'tenon-tasks';
 export const again = handle(defineTask('echo'), () => 1);`,
                 ),
             ],

@@ -17,8 +17,8 @@ import {
     fromKysely,
     handle,
     WakeUps,
-} from 'tenon';
-import { mine, run } from 'tenon/testing';
+} from 'tenon-tasks';
+import { mine, run } from 'tenon-tasks/testing';
 import { claimed, connected, DATABASE_URL, single } from './support.js';
 
 /** Each: name -> begin(t) -> transaction(work(db)), which commits unless work throws. */

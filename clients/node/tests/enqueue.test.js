@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type } from 'arktype';
-import { defineTask, enqueue, enqueueMany, handle, InvalidPayload, WakeUps } from 'tenon';
+import { defineTask, enqueue, enqueueMany, handle, InvalidPayload, WakeUps } from 'tenon-tasks';
 import * as v from 'valibot';
 import { z } from 'zod';
-import { OPTIONS } from '../node_modules/tenon/src/options.js';
+import { OPTIONS } from '../node_modules/tenon-tasks/src/options.js';
 import { connected, single } from './support.js';
 
 const plain = defineTask('plain');

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { connected, directory, HERE, ran, single } from './support.js';
 
-const ROOT = join(await realpath(join(HERE, '../node_modules/tenon')), '../..');
+const ROOT = join(await realpath(join(HERE, '../node_modules/tenon-tasks')), '../..');
 const env = { ...process.env, NODE_PATH: join(HERE, '../node_modules') };
 
 test('enqueue with SQL, handle with lines', async (t) => {

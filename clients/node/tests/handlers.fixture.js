@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Dead, defineTask, handle, Interrupted, Snooze, Retry } from 'tenon';
+import { Dead, defineTask, handle, Interrupted, Snooze, Retry } from 'tenon-tasks';
 import { z } from 'zod';
 
 const define = (kind) => defineTask(kind);

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import pg from 'pg';
 import postgres from 'postgres';
-import { Waiter } from 'tenon';
+import { Waiter } from 'tenon-tasks';
 
 const AT_ONCE = 16;
 const LIMIT_MS = 30_000;

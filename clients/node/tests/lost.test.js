@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import pg from 'pg';
-import { defineTask, enqueue, Waiter, wait } from 'tenon';
+import { defineTask, enqueue, Waiter, wait } from 'tenon-tasks';
 import { awaited, claimed, connected, DATABASE_URL, HERE, ran, single } from './support.js';
 
 const task = defineTask('waited_for');

@@ -7,10 +7,10 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { defineTask, enqueue, Keys, setKeys } from 'tenon';
+import { defineTask, enqueue, Keys, setKeys } from 'tenon-tasks';
 import { connected, DATABASE_URL, directory, HERE, ran, single, tenon } from './support.js';
 
-const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
+const PACKAGE = await realpath(join(HERE, '../node_modules/tenon-tasks'));
 const APP_KEYS = `2026-11:${randomBytes(32).toString('base64')}`;
 const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL, APP_KEYS };
 delete env.NODE_TEST_CONTEXT; // a test within a test

@@ -1,5 +1,5 @@
 // What secrets.test.js has run: a task whose values are encrypted.
-import { Dead, defineTask, handle, Keys, Retry, setKeys } from 'tenon';
+import { Dead, defineTask, handle, Keys, Retry, setKeys } from 'tenon-tasks';
 
 export const KEYS = new Keys({
     '2026-11': Buffer.alloc(32, '1'),

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { defineTask, enqueue, enqueueMany, handle, Keys, SecretError, setKeys } from 'tenon';
-import { mine, run, runMine } from 'tenon/testing';
+import { defineTask, enqueue, enqueueMany, handle, Keys, SecretError, setKeys } from 'tenon-tasks';
+import { mine, run, runMine } from 'tenon-tasks/testing';
 import { charge, KEYS, onCharge } from './secrets.fixture.js';
 import { connected, DATABASE_URL, directory, HERE, Pool, ran, TENON_NODE } from './support.js';
 
 const FIXTURE = join(HERE, 'secrets.fixture.js');
-const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
+const PACKAGE = await realpath(join(HERE, '../node_modules/tenon-tasks'));
 const VECTORS = JSON.parse(await readFile(join(PACKAGE, '../secrets.json'), 'utf8'));
 const vectorKeys = Object.entries(VECTORS.keys).map(([id, key]) => [
     id,

@@ -8,7 +8,7 @@ import pg from 'pg';
 
 export const DATABASE_URL = process.env.DATABASE_URL;
 export const HERE = fileURLToPath(new URL('.', import.meta.url));
-export const TENON_NODE = join(HERE, '../node_modules/tenon/bin/tenon-node.js');
+export const TENON_NODE = join(HERE, '../node_modules/tenon-tasks/bin/tenon-node.js');
 
 /** A client, which ends with the test. */
 export async function connected(t) {

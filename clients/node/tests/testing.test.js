@@ -1,9 +1,8 @@
 // tenon/testing: handlers without a worker.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { defineTask, enqueue, handle, InvalidPayload, Snooze } from 'tenon';
-import { mine, run, runMine } from 'tenon/testing';
+import { defineTask, enqueue, handle, InvalidPayload, Snooze } from 'tenon-tasks';
+import { mine, run, runMine } from 'tenon-tasks/testing';
 import { z } from 'zod';
 import { connected } from './support.js';
 
@@ -71,10 +70,4 @@ test('what a transaction has enqueued can be seen, and run', async (t) => {
     await assert.rejects(runMine(client, []), /there is no handler for counted/);
     await client.query('ROLLBACK');
     assert.deepEqual(await mine(client), []);
-});
-
-test('CommonJS has it too, on the versions that package.json names', () => {
-    const required = createRequire(import.meta.url)('tenon');
-    assert.equal(typeof required.enqueue, 'function');
-    assert.equal(required.enqueue, enqueue);
 });

@@ -8,7 +8,7 @@ import knex from 'knex';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import type postgres from 'postgres';
-import type * as declared from 'tenon';
+import type * as declared from 'tenon-tasks';
 import {
     defineTask,
     enqueue,
@@ -23,9 +23,9 @@ import {
     Waiter,
     WakeUps,
     wait,
-} from 'tenon';
-import type * as declaredTesting from 'tenon/testing';
-import { run } from 'tenon/testing';
+} from 'tenon-tasks';
+import type * as declaredTesting from 'tenon-tasks/testing';
+import { run } from 'tenon-tasks/testing';
 import * as v from 'valibot';
 import { z } from 'zod';
 import type * as built from '../../../clients/node/src/enqueue.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
 import postgres from 'postgres';
-import { defineTask, enqueueMany, Waiter, wait } from 'tenon';
+import { defineTask, enqueueMany, Waiter, wait } from 'tenon-tasks';
 import { awaited, connected, DATABASE_URL, single } from './support.js';
 
 const MANY = 1000;

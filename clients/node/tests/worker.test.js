@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import amqplib from 'amqplib';
-import { defineTask, enqueue, enqueueMany, WakeUps } from 'tenon';
+import { defineTask, enqueue, enqueueMany, WakeUps } from 'tenon-tasks';
 import {
     awaited,
     connected,

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { defineTask, enqueue, enqueueMany, fromPrisma, handle, WakeUps } from 'tenon';
-import { mine, run } from 'tenon/testing';
+import { defineTask, enqueue, enqueueMany, fromPrisma, handle, WakeUps } from 'tenon-tasks';
+import { mine, run } from 'tenon-tasks/testing';
 import { claimed, connected, DATABASE_URL, ran, single } from '../support.js';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
