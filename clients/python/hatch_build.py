@@ -1,4 +1,4 @@
-"""A wheel with tenon's programs: where script/wheel has put them, it is of this platform, and has a command for each."""
+"""A wheel with tenon's programs: if script/wheel has put them there, it is for this platform, with their commands."""
 
 from __future__ import annotations
 

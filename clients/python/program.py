@@ -1,5 +1,5 @@
 #!python
-"""Becomes the program of the same name in the package tenon-tasks, without importing the package, which would take longer."""
+"""Becomes the program of the same name in the package, without importing the package, which would take longer."""
 
 import os
 import signal

@@ -91,8 +91,8 @@ static void find_handlers(struct bank *b)
                    repository, env);
     clients_environment(b->fx, "script/node-env", env, sizeof env);
     (void)snprintf(b->commands[NODE], BYTES,
-                   "cd \"%s\" && exec node node_modules/tenon-tasks/bin/tenon-node.js --concurrency 4"
-                   " ./tests/bank.fixture.js",
+                   "cd \"%s\" && exec node node_modules/tenon-tasks/bin/tenon-node.js"
+                   " --concurrency 4 ./tests/bank.fixture.js",
                    env);
 }
 

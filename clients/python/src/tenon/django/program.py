@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def backend_of(alias: str) -> TenonBackend:
 def find(backend: TenonBackend, given: str | None) -> str:
     """The path of the program."""
     name = given or backend.options.get("TENON") or "tenon"
-    path = shutil.which(name)
+    path = shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))  # of this environment
     if path is None:
         raise CommandError(
             f"there is no program {name!r}: build and install tenon, or name it with --tenon or "
