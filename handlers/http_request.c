@@ -74,6 +74,7 @@ static void set_protocols(CURL *easy)
 static void set_up(struct http_request *r)
 {
     CURL *e = r->easy;
+    const char *authorities = getenv("SSL_CERT_FILE"); /* which libcurl does not read */
     set_protocols(e);
     (void)curl_easy_setopt(e, CURLOPT_PRIVATE, r);
     (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
@@ -94,6 +95,8 @@ static void set_up(struct http_request *r)
     if (r->settings->ca_file) {
         (void)curl_easy_setopt(e, CURLOPT_CAINFO, r->settings->ca_file);
         (void)curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* else the system's count as well */
+    } else if (authorities && *authorities) {
+        (void)curl_easy_setopt(e, CURLOPT_CAINFO, authorities);
     }
 }
 

@@ -25,7 +25,8 @@ void http_settings_help(void)
         "  --retry-4xx         retry a task after a status of 3xx or 4xx; by default\n"
         "                      it is dead\n"
         "  --allow-private     loopback, private and link-local addresses are not refused\n"
-        "  --ca-file FILE      authorities for the server's certificate, instead of the system's\n"
+        "  --ca-file FILE      authorities for the server's certificate, instead of the system's,\n"
+        "                      whose file is SSL_CERT_FILE, if that is set\n"
         "docs/json-api.md says what the receiver gets and what its answers mean.\n",
         SECRET_BYTES_MIN, SECRETS_MAX, POOL_IN_FLIGHT_MAX, HTTP_IN_FLIGHT);
 }

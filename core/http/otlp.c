@@ -307,6 +307,7 @@ static bool read_headers(struct otlp *o, struct fault *f)
 
 static void set_up(struct otlp *o)
 {
+    const char *authorities = getenv("SSL_CERT_FILE"); /* which libcurl does not read */
     CURL *e = o->easy;
 #if LIBCURL_VERSION_NUM >= 0x075500
     (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -324,6 +325,9 @@ static void set_up(struct otlp *o)
     (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_LIMIT_MS);
     (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, forget);
     (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, o->error);
+    if (authorities && *authorities) {
+        (void)curl_easy_setopt(e, CURLOPT_CAINFO, authorities);
+    }
 }
 
 static void otlp_free(struct otlp *o)

@@ -45,7 +45,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(JSON, "json", LISTS, NULL, "Print one JSON object.", .type = OPTION_TYPE_FLAG),
     OPTION(DRY_RUN, "dry-run", IN(SETUP) | IN(SCHEDULE) | ACTS, NULL,
-           "Print how many tasks match, and the first three; change nothing.", .type = OPTION_TYPE_FLAG),
+           "Print how many tasks match, and the first three; change nothing.",
+           .type = OPTION_TYPE_FLAG),
     OPTION(GRANT_PRODUCER, "grant-producer", IN(SETUP), "ROLE",
            "Let this role enqueue and cancel tasks, wait for their results, send signals, and "
            "finish or extend the tasks that it runs and record their steps and progress, but "

@@ -379,9 +379,33 @@ static void test_a_ca_file_replaces_the_systems(void **state)
     await(&s, by_file, "state = 'retrying' AND error_class = 'tls'");
 }
 
+/* SSL_CERT_FILE names the system's authorities, as for OpenSSL; --ca-file replaces them. */
+static void test_ssl_cert_file(void **state)
+{
+    struct fixture *fx = *state;
+    struct stage s;
+    char key[300], pem[300], options[512], variable[320];
+    make_certificates(fx);
+    (void)snprintf(pem, sizeof pem, "%s/right.pem", fx->dir);
+    (void)snprintf(key, sizeof key, "%s/right.key", fx->dir);
+    serve(&s, fx, pem, key);
+    (void)snprintf(options, sizeof options, PRIVATE "\"--ca-file\", \"%s/other.pem\", ", fx->dir);
+    add_handler(&s, "by_variable", PRIVATE);
+    add_handler(&s, "by_file", options);
+    int64_t by_variable = enqueue(&s, "by_variable", "1"), by_file = enqueue(&s, "by_file", "1");
+    (void)snprintf(variable, sizeof variable, "SSL_CERT_FILE=%s", pem);
+    const char *const argv[] = {tenon_program, "worker", "--until-empty",
+                                "--handlers",  s.file,   NULL};
+    const char *const env[] = {variable, NULL};
+    assert_int_equal(process_wait(process_spawn(fx, argv, env), LIMIT_MS), 0);
+    await(&s, by_variable, "state = 'dead' AND error_class = 'http_404'"); /* it was connected to */
+    await(&s, by_file, "state = 'retrying' AND error_class = 'tls'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_ssl_cert_file),
         WITH_DATABASE(test_what_each_answer_means),
         WITH_DATABASE(test_retry_after),
         WITH_DATABASE(test_retry_4xx),
