@@ -153,8 +153,9 @@ static bool need_servers(struct dev *d, struct fault *f)
     }
     if (access(services, X_OK) != 0 || access("sql/tables.sql", R_OK) != 0) {
         return fault_set(f, FAULT_CONFIG,
-                         "set DATABASE_URL, and AMQP_URL (none works without RabbitMQ), or start "
-                         "tenon dev in a clone of tenon, whose servers it runs then");
+                         "set DATABASE_URL to a PostgreSQL that runs (on Debian: apt install "
+                         "postgresql), and AMQP_URL if there is a RabbitMQ; tenon dev starts "
+                         "servers of its own only in a clone of tenon");
     }
     return start_servers(d, f);
 }

@@ -45,7 +45,7 @@ from project.framework import (  # noqa: E402
 )
 
 from tenon.django import TenonBackend  # noqa: E402
-from tenon.django.program import conninfo  # noqa: E402
+from tenon.django.program import backend_of, conninfo, find  # noqa: E402
 from tenon.django.results import priority_of  # noqa: E402
 
 Run = Callable[..., str]
@@ -379,6 +379,14 @@ def error_of(*words: str) -> str:
     with pytest.raises(CommandError) as caught:
         call_command(*words)
     return str(caught.value)
+
+
+def test_the_program_of_an_environment_that_is_not_activated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tenon"
+    path.touch(0o755)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("sysconfig.get_path", {"scripts": str(tmp_path)}.get)
+    assert find(backend_of("default"), "tenon") == str(path)
 
 
 def test_commands() -> None:
