@@ -1,4 +1,4 @@
-// tenon/testing: handlers without a worker.
+// tenon-tasks/testing: handlers without a worker.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { defineTask, enqueue, handle, InvalidPayload, Snooze } from 'tenon-tasks';
