@@ -272,7 +272,7 @@ COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'The progress that its handler recorded last (`tenon.progress`); the next attempt gets it.';
 COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
 COMMENT ON COLUMN tenon.task.step_count IS 'The number of its rows in `tenon.task_step`; NULL = none.';
-COMMENT ON COLUMN tenon.task.step_bytes IS 'The size of its steps as one object, as text; NULL = none.';
+COMMENT ON COLUMN tenon.task.step_bytes IS 'The size of its steps in bytes, printed as one object; NULL = none.';
 COMMENT ON COLUMN tenon.task.last_error IS 'The last error, at most 8,192 characters.';
 COMMENT ON COLUMN tenon.task.error_class IS 'The class of that error: the handler names it; otherwise it is the exception in the error, how the process ended, or the error''s first word.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
