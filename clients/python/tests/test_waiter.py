@@ -80,7 +80,7 @@ class Unreadable(Loader):
 REFUSED: dict[str, tuple[str, type[Exception], str]] = {
     "a result that Python cannot read": ("payload = '{\"n\": 1e5000}'", ValueError, "4300 digits"),
     "one that the caller's driver cannot": ("payload = '{\"n\": 22}'", ValueError, "cannot read that"),
-    "another role's by now": ("enqueued_by = 'postgres'", psycopg.errors.InsufficientPrivilege, "may not see"),
+    "another role's by now": ("enqueued_by = 'postgres'", psycopg.errors.InsufficientPrivilege, "permission denied"),
 }
 
 
