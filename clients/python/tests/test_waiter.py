@@ -216,7 +216,7 @@ class AnotherPool(Another):
 def test_what_was_made_and_cannot_be_waited_on_is_closed(kind: type[Another]) -> None:
     """But for a pool, which would be the application's."""
     made = kind()
-    with tenon.Waiter(lambda: made) as waiter, pytest.raises(TypeError, match="no connection that tenon knows"):
+    with tenon.Waiter(lambda: made) as waiter, pytest.raises(TypeError, match="not a connection that tenon knows"):
         waiter.wait(1)
     assert made.closed == (kind is Another)
 
