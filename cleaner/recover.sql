@@ -1,12 +1,13 @@
 -- A piece of the pass over the table: requeue its started tasks whose worker is gone, and those that ran past their deadline and
 -- whose worker did not end them. It reads blocks, because no index has what changes with a claim: claims stay cheap.
--- Tasks that somebody else has locked are left for the next pass; of large ones those that have 8 MB together are taken.
+-- Tasks that somebody else has locked are left for the next pass; of large ones those that have 8 MB together are taken, each step
+-- with 100 bytes for its row.
 --   $1 tid  from here    $2 tid  up to here    $3 interval  grace    $4 integer  how many
 --   ret  first a row without an id: `blocks` of the table, and whether the piece may hold `more` of them. Then a row for each task
 --        that was requeued; from trace on, for its span
 WITH locked AS MATERIALIZED (
     SELECT t.id, t.claims, t.claim_key, t.start_time, t.queue, t.kind, t.trace, 1 + t.failures + t.crashes AS attempt, t.worker_id,
-           t.payload_bytes + coalesce(t.step_bytes, 0) AS bytes,
+           t.payload_bytes + coalesce(t.step_bytes + 100 * t.step_count, 0) AS bytes,
            CASE WHEN w.ended_at IS NULL AND w.id IS NOT NULL THEN 'timed_out' ELSE 'crashed' END AS reason,
            CASE WHEN w.state = 'dead' THEN format('worker %s on %s pid %s died', w.id, left(w.host, 255), w.pid)
                 WHEN w.ended_at IS NULL AND w.id IS NOT NULL

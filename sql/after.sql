@@ -27,8 +27,8 @@ BEGIN
               WHERE p.pronamespace = 'tenon'::regnamespace AND p.proname = ANY ('{
                         ahead_of,await,backlog_seen,bad_ancestor,cancel,cancel_members,candidates,change,check_parents,
                         claim_alone,extend,few,few_later,finish,finish_many,has_notes,has_tasks,has_unsettled,holder,join_flow,join_holder,
-                        join_waiting,limit_changed,limit_in_way,limit_raised,list,may_retry,parent_results,progress,purge_flows,queue_limits,
-                        queue_depth,queue_names,rate_seen,record_end,record_steps,recover,requeue,result,search,settle_again,settle_all,
+                        join_waiting,last_of_steps,limit_changed,limit_in_way,limit_raised,list,may_retry,parent_results,progress,purge_flows,
+                        queue_limits,queue_depth,queue_names,rate_seen,record_end,record_steps,recover,requeue,result,search,settle_again,settle_all,
                         settle_flows,settle_keys,settle_limits,settle_signals,slots_for,step,steps,steps_of,suspects_due,take_limit,
                         take_turn,unblock,wait_signal,why_alone,why_ended,why_limited,why_one_of,why_parents,why_suspected}'::text[]) LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', f);

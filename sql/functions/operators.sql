@@ -195,6 +195,35 @@ BEGIN
     RETURN audit;
 END $$;
 
+-- Where a piece of an act must end, so that it moves at most about 100,000 steps, which takes about half a second: retry makes rows of
+-- them, cancel an object. A thousand bytes count as one more step. NULL: all of these ids, which are in their order. Nothing is read
+-- of tasks without steps.
+CREATE OR REPLACE FUNCTION tenon.last_of_steps(act text, ids bigint[]) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    steps_most constant integer := 100000;
+    moved bigint := 0;
+    before bigint;
+    held  record;
+BEGIN
+    FOR held IN SELECT t.id, t.step_count + t.step_bytes / 1000 AS n, NULL::jsonb AS steps FROM tenon.task t
+                 WHERE act = 'cancel' AND t.id = ANY (ids) AND t.step_count IS NOT NULL
+                UNION ALL
+                SELECT d.id, pg_column_size(d.steps) / 1000, d.steps FROM tenon.dead d
+                 WHERE act = 'retry' AND d.id = ANY (ids) AND d.steps IS NOT NULL
+                UNION ALL
+                SELECT e.id, pg_column_size(e.steps) / 1000, e.steps FROM tenon.history e
+                 WHERE act = 'retry' AND e.id = ANY (ids) AND e.steps IS NOT NULL
+                 ORDER BY id LOOP
+        moved := moved + held.n + (SELECT count(*) FROM jsonb_object_keys(held.steps));
+        IF moved > steps_most AND before IS NOT NULL THEN
+            RETURN before;
+        END IF;
+        before := held.id;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
 CREATE OR REPLACE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL, most integer DEFAULT 1000,
     cursor bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
     OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint)
@@ -205,6 +234,7 @@ DECLARE
     done     bigint[];
     priority smallint;
     run_at   timestamptz;
+    last     bigint;
 BEGIN
     PERFORM tenon.check_most(most);
     PERFORM tenon.check_act(act, changes);
@@ -213,6 +243,11 @@ BEGIN
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     run_at := CASE act WHEN 'run_now' THEN clock_timestamp() ELSE tenon.changed_run_at(changes) END;
     SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, cursor, most, limit_ms) s;
+    last := tenon.last_of_steps(act, wanted);
+    IF last IS NOT NULL THEN
+        wanted := ARRAY(SELECT i FROM unnest(wanted) i WHERE i <= last);
+        next := last;
+    END IF;
     f.ids := tenon.lock_found(act, wanted);
     SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
     IF act = 'retry' AND filter ? 'ids' AND tenon.may_retry(f.ids) = '{}' THEN
@@ -255,7 +290,7 @@ LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('retry', filter, most => most, w
 
 COMMENT ON FUNCTION tenon.retry_where IS $$Retries tasks that match a filter (`tenon.list`, at least one key): dead ones and, if `state` or `ids` name them, cancelled and expired ones. Each becomes ready under its own id, its failures no longer count, and its `start_before` no longer applies. Returns how many.
 
-At most `most` in one transaction, the oldest first: call it again until it returns 0. A task that another session has locked, or whose unique key another task has taken, is not changed, and counts as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
+At most `most` in one transaction, and fewer if they have more than 100,000 steps, the oldest first: call it again until it returns 0. A task that another session has locked, or whose unique key another task has taken, is not changed, and counts as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
 
 CREATE OR REPLACE FUNCTION tenon.cancel_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;

@@ -98,7 +98,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                 WHEN step_count IS NOT NULL AND EXISTS (SELECT FROM tenon.task_step s WHERE s.task_id = $1 AND s.name = $4)
                 THEN format('the task cannot wait for %s: a step of that name is recorded already', signal)
                 WHEN step_bytes > 1048576 OR step_count >= 1000
-                THEN 'the task cannot wait: it has the maximum number of steps' END
+                THEN 'the task cannot wait: its steps have reached their limit, 1000 steps or 1 MiB' END
 $$;
 
 -- A hash of a task's progress and of how many steps it has, which only become more. While it stays the same, the task has made no progress.

@@ -33,13 +33,14 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.turn_is_over(begun timestamptz) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() > $1 + interval '250 ms' $$;
 
--- The first of these tasks, with at most 8 MB of payloads and steps together; at least one.
+-- The first of these tasks, with at most 8 MB of payloads and steps together, each step with 100 bytes for its row; at least one.
 CREATE OR REPLACE FUNCTION tenon.first_bytes(ids bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE AS $$
     SELECT ARRAY(SELECT b.id
                    FROM (SELECT i.id, i.place, sum(t.bytes) OVER (ORDER BY i.place) - t.bytes AS before
                            FROM unnest($1) WITH ORDINALITY i (id, place)
-                          CROSS JOIN LATERAL (SELECT k.payload_bytes + coalesce(k.step_bytes, 0) AS bytes FROM tenon.task k WHERE k.id = i.id OFFSET 0) t) b
+                          CROSS JOIN LATERAL (SELECT k.payload_bytes + coalesce(k.step_bytes + 100 * k.step_count, 0) AS bytes
+                                               FROM tenon.task k WHERE k.id = i.id OFFSET 0) t) b
                   WHERE b.before < 8388608 ORDER BY b.place)
 $$;
 

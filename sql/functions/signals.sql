@@ -55,7 +55,9 @@ BEGIN
     IF NOT FOUND THEN
         refused := tenon.wait_refused(fence.id, held.step_count, held.step_bytes, signal);
         IF refused IS NOT NULL THEN
-            PERFORM tenon.refuse_call(format('signal %s: %s', quote_nullable(left(signal, 100)), refused), 'Use the name of another signal, of 1 to 100 bytes.');
+            PERFORM tenon.refuse_call(format('signal %s: %s', quote_nullable(left(signal, 100)), refused),
+                                      CASE WHEN octet_length(signal) BETWEEN 1 AND 100 THEN 'Record fewer or smaller steps before: the signal becomes a step too.'
+                                           ELSE 'Use a name of 1 to 100 bytes.' END);
         END IF;
         SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
         IF NOT FOUND THEN

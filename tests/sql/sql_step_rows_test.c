@@ -173,6 +173,41 @@ static void test_each_costs_the_same(void **state)
     assert_int_equal(step_rows(fx), STEPS);
 }
 
+/* A piece of an act ends before it has moved more than 100,000 steps, but moves one task at least;
+ * and the call after it continues there. */
+static void test_an_act_is_bounded_by_steps(void **state)
+{
+    static const char *const acts[] = {
+        "SELECT concat_ws(' ', n, skipped, next) FROM tenon.change('retry', '{\"kind\": \"a\"}',"
+        " cursor => %d)",
+        "SELECT concat_ws(' ', n, skipped, next) FROM tenon.change('cancel', '{\"kind\": \"a\"}',"
+        " cursor => %d)",
+        "SELECT concat_ws(' ', n, skipped, next) FROM tenon.change('retry',"
+        " '{\"ids\": [1, 2, 3, 4, 5]}', cursor => %d)"};
+    static const int cursors[] = {0, 1, 4};
+    static const char *const moved[] = {"1 0 1", "3 0 4", "1 0"};
+    struct fixture *fx = *state;
+    for (int i = 0; i < 5; i++) {
+        (void)test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    }
+    test_sql(fx, "SELECT tenon.cancel(id) FROM tenon.task;"
+                 " UPDATE tenon.history SET steps = (SELECT jsonb_object_agg(n, true)"
+                 " FROM generate_series(1, CASE id WHEN 1 THEN 90000 WHEN 5 THEN 90001"
+                 " ELSE 45000 END) n) WHERE id <> 3;"
+                 " INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, timeout_ms,"
+                 " claims, failures, crashes, max_attempts, priority, reason, queue, kind, payload,"
+                 " steps) SELECT now(), id, now(), now(), now(), 1000, 1, 1, 0, 1, 0, 'handler',"
+                 " queue, kind, payload, steps FROM tenon.history;"
+                 " DELETE FROM tenon.history");
+    for (size_t act = 0; act < sizeof acts / sizeof *acts; act++) {
+        for (size_t i = 0; i < sizeof cursors / sizeof *cursors; i++) {
+            char *got = test_sql_text(fx, acts[act], cursors[i]);
+            assert_string_equal(got, moved[i]);
+            free(got);
+        }
+    }
+}
+
 /* Of a task without steps no statement looks at the table of steps: it is not even locked. */
 static void test_a_task_without_steps_pays_nothing(void **state)
 {
@@ -202,6 +237,7 @@ int main(void)
         WITH_DATABASE(test_read_as_they_are_now),
         WITH_DATABASE(test_rows_of_an_earlier_life),
         WITH_DATABASE(test_each_costs_the_same),
+        WITH_DATABASE(test_an_act_is_bounded_by_steps),
         WITH_DATABASE(test_a_task_without_steps_pays_nothing),
     };
     return RUN_GROUP(tests);

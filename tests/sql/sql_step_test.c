@@ -376,8 +376,8 @@ static void test_wait_signal(void **state)
     held_text(&c, claim);
     test_sql_fails(fx, "22023", "timeout 366 days|365 days",
                    "SELECT tenon.wait_signal('%s', 's', '366 days')", claim);
-    test_sql_fails(fx, "22023", "signal ''|1 to 100 bytes", "SELECT tenon.wait_signal('%s', '')",
-                   claim);
+    test_sql_fails(fx, "22023", "signal ''|Use a name of 1 to 100 bytes",
+                   "SELECT tenon.wait_signal('%s', '')", claim);
     test_sql(fx, "BEGIN; SELECT tenon.wait_signal('%s', 's'); ROLLBACK", claim);
     assert_state(fx, c.id, "running");
     returns(fx, "waits", "SELECT state FROM tenon.wait_signal('%s', 's', '1 day')", claim);
@@ -401,6 +401,9 @@ static void test_wait_signal(void **state)
     returns(fx, "came 5", "SELECT state || ' ' || payload FROM tenon.wait_signal('%s', 'is there')",
             claim);
     steps_are(fx, c.id, "{\"s\": [4], \"is there\": 5}");
+    test_sql(fx, "SELECT tenon.step('%s', 'n' || n, '1') FROM generate_series(1, 998) n", claim);
+    test_sql_fails(fx, "22023", "signal 't': |1000 steps or 1 MiB|Record fewer",
+                   "SELECT tenon.wait_signal('%s', 't')", claim);
 }
 
 static void test_who_waits_may_end(void **state)
