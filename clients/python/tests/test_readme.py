@@ -252,6 +252,11 @@ def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
     conn.rollback()
     project.run("python manage.py test orders.test_plain")
     assert conn.execute(made).fetchone() == before  # without a test database, the real one is left alone
+    more = "from orders.tests import Receipts\n\nclass More(Receipts): ...\n"
+    (project.folder / "orders/test_more.py").write_text(more)
+    project.run("python manage.py test --keepdb")
+    project.run("python manage.py test --keepdb --parallel 2")  # the copies are of a database that has the schema
+    project.run("python manage.py test --noinput --parallel 2")
     settings.write_text(text + 'TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
     said = project.run("python manage.py test 2>&1 || true")
     assert 'in the database "test_' in said
