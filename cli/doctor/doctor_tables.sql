@@ -31,8 +31,11 @@ SELECT * FROM (
       FROM pg_publication p
      WHERE EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = 'tenon')
     UNION ALL
-    SELECT 'error', 'vacuum', 'autovacuum is switched off for tenon.task: it grows without end', 'ALTER TABLE tenon.task RESET (autovacuum_enabled)'
-      FROM pg_class c WHERE c.oid = 'tenon.task'::regclass AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'::text[]
+    SELECT 'error', 'vacuum', format('autovacuum is switched off for tenon.%s: it grows without end', c.relname),
+           format('ALTER TABLE tenon.%s RESET (autovacuum_enabled)', c.relname)
+      FROM pg_class c
+     WHERE c.oid IN ('tenon.task'::regclass, 'tenon.task_step'::regclass)
+       AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'::text[]
     UNION ALL
     SELECT 'warning', 'fillfactor', 'tenon.task does not leave room for a second version of each row (fillfactor): claims are no longer HOT updates',
            'ALTER TABLE tenon.task SET (fillfactor = 43); VACUUM FULL tenon.task when nothing runs'

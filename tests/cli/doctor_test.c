@@ -84,6 +84,7 @@ static const struct planted planted[] = {
     {"CREATE TABLE public.orders (task bigint REFERENCES tenon.task)", "foreign key",
      "orders_task_fkey"},
     {"ALTER TABLE tenon.task SET (autovacuum_enabled = off)", "vacuum", "for tenon.task"},
+    {"ALTER TABLE tenon.task_step SET (autovacuum_enabled = off)", "vacuum", "for tenon.task_step"},
     {"ALTER TABLE tenon.task SET (fillfactor = 100)", "fillfactor", "fillfactor = 43"},
     {"SELECT tenon.enqueue_many('z', array_fill('1'::jsonb, '{6000}')) FROM generate_series(1, 2);"
      "UPDATE tenon.task SET claims = claims + 1; DELETE FROM tenon.task;"
