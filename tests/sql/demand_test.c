@@ -309,7 +309,7 @@ static void test_the_query_of_the_manifest(void **state)
 {
     struct fixture *fx = *state;
     char path[512], line[512], *query = NULL;
-    (void)snprintf(path, sizeof path, "%s/deploy/kubernetes/scaledobject.yaml", repository);
+    (void)snprintf(path, sizeof path, "%s/deploy/kubernetes/keda/scaledobject.yaml", repository);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     while (!query && fgets(line, sizeof line, file)) {
