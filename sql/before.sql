@@ -72,7 +72,7 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.limited_stays() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'tenon: cannot delete % from %: it has a limit', quote_literal(OLD.name), TG_RELID::regclass
+    RAISE EXCEPTION 'tenon: cannot delete or rename % in %: it has a limit', quote_literal(OLD.name), TG_RELID::regclass
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Set its other columns to NULL, or remove the limit first: SELECT tenon.remove_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
 END $$;

@@ -43,7 +43,8 @@ static void test_a_kind_that_has_a_limit_stays(void **state)
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.set_limit('kind/a', max_running => 1),"
                  " tenon.set_limit('queue/q', max_running => 1)");
-    assert_refused(fx, "DELETE FROM tenon.kind", "55000", "'a' has a limit");
+    assert_refused(fx, "DELETE FROM tenon.kind", "55000",
+                   "delete or rename 'a' in tenon.kind: it has a limit");
     assert_refused(fx, "DELETE FROM tenon.kind", "55000", "tenon.remove_limit('kind/a')");
     assert_refused(fx, "UPDATE tenon.kind SET name = 'b'", "55000", "tenon.remove_limit('kind/a')");
     assert_refused(fx, "DELETE FROM tenon.queue", "55000", "tenon.remove_limit('queue/q')");
