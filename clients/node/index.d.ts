@@ -403,7 +403,7 @@ export interface OutcomeOptions {
     cause?: unknown;
 }
 
-/** Thrown by a handler: this attempt failed, and counts; the next one comes after `after`. */
+/** Thrown by a handler: this attempt failed and counts as a failure. The next one starts after `after`. */
 export class Retry extends Error {
     constructor(message?: string, options?: OutcomeOptions);
     readonly after: Duration | undefined;
@@ -422,7 +422,7 @@ export class Interrupted extends Error {
     constructor(message?: string);
 }
 /**
- * Thrown by `sleep` and `waitSignal` of the context: the attempt is over, and the task continues later. Do not catch it:
+ * Thrown by `sleep` and `waitSignal` of the context: they end the attempt, and the task continues later. Do not catch it:
  * the task sleeps or waits nevertheless, and what a handler does after catching it is not recorded.
  */
 export class Suspended extends Error {

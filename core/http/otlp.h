@@ -39,7 +39,8 @@ void otlp_put(struct otlp *o, struct span *s);
 
 void otlp_stats(struct otlp *o, struct otlp_stats *ret);
 
-/* Send what is left within this time, and end the thread. What is not sent by then is lost.
+/* Send the remaining spans within this time, and end the thread. Spans that are not sent by then
+ * are lost.
  *   false   the thread hangs in a look-up, as before libcurl 7.87 it does, and still uses what it
  *           has: the process must end */
 bool otlp_close(struct otlp *o, int64_t limit_ms);

@@ -356,7 +356,7 @@ const struct option_use option_uses[] = {
         "unless given."),
     USE(ONCE, IN(SCALER), "Ask once, remove at most one worker, and exit, for use in cron."),
     USE(STATE, IN(RETRY) | IN(DELETE), "Only tasks in one of these states; by default dead ones."),
-    USE(KIND, PAUSES, "This kind, in every queue."),
+    USE(KIND, PAUSES, "The kind, in all queues."),
     USE(KIND, IN(SCHEDULE), "The kind of the schedule's tasks."),
     USE(KIND, IN(CANARY), "The kind of the test task; by default `canary`."),
     USE(LIMIT_KEY, IN(LIST),

@@ -7,13 +7,13 @@ import json
 import os
 import sys
 import threading
-import time
 
 import psycopg2
 
 from page import Page, browser
 
-LOAD_S = 14
+LOADED = 350  # pairs of tasks, at 25 pairs a second: the first picture is taken then
+LOADED_LIMIT_S = 120
 # A history, for the graph: more by day than by night, and an hour in which much failed.
 HISTORY = """
 INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, ended, done, failed, wait_us, run_us)
@@ -24,7 +24,7 @@ SELECT date_trunc('minute', now()) - i * interval '1 min', 'mail', 'welcome_mail
 """
 
 
-def load(done):
+def load(done, loaded):
     conn = psycopg2.connect(os.environ["DATABASE_URL"])
     conn.autocommit = True
     with conn.cursor() as cursor:
@@ -37,11 +37,13 @@ def load(done):
                 break
             payload = json.dumps({"to": f"user{i}@example.org"})
             cursor.execute("SELECT tenon.enqueue('welcome_mail', %s, 'mail'), tenon.enqueue('invoice', '{\"order\": 5}')", (payload,))
+            if i == LOADED:
+                loaded.set()
             done.wait(0.04)
     conn.close()
 
 
-def pictures(page, folder):
+def pictures(page, folder, loaded):
     def picture(name):
         page.driver.save_screenshot(os.path.join(folder, name + ".png"))
 
@@ -50,7 +52,8 @@ def pictures(page, folder):
     page.go("")
     page.shows("The last hours")
     page.until("waited for rates", lambda: "/s" in page.driver.find_element("css selector", ".numbers").text)
-    time.sleep(LOAD_S)
+    if not loaded.wait(LOADED_LIMIT_S):
+        sys.exit(f"screenshots: not {LOADED} pairs of tasks within {LOADED_LIMIT_S} s")
     picture("queues")
     page.go("tasks?state=dead")
     page.shows("Refused")
@@ -63,14 +66,14 @@ def main():
     work, folder = sys.argv[1:]
     with open(os.path.join(work, "ui"), encoding="utf-8") as file:
         url = file.read().strip()
-    done = threading.Event()
-    thread = threading.Thread(target=load, args=(done,))
+    done, loaded = threading.Event(), threading.Event()
+    thread = threading.Thread(target=load, args=(done, loaded))
     thread.start()
     driver = browser(os.path.join(work, "profile"))
     try:
         driver.set_window_size(1100, 1000)
         driver.get(url)
-        pictures(Page(driver, url), folder)
+        pictures(Page(driver, url), folder, loaded)
     finally:
         done.set()
         thread.join()

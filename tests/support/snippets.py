@@ -11,11 +11,12 @@ as both have a handler for the same kind. `tenon dev` ends with its block, and t
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from terminal import Terminal
 
 REPOSITORY, PROGRAMS = Path(sys.argv[1]), Path(sys.argv[2])
 HERE = Path.cwd()
@@ -104,38 +105,16 @@ def marked(table, text):
     return [value for mark, value in table.items() if mark in text]
 
 
-class Staying:
-    """A command that goes on, in a terminal of its own, until Ctrl-C."""
+class Staying(Terminal):
+    """A command that stays, and is ready when it has said so."""
 
     def __init__(self, line, env, log):
-        self.line, self.log, self.word = line, log, STAYS.match(line)[2]
-        with open(log, "w") as out:
-            self.process = subprocess.Popen(["bash", "-c", line], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0)
-
-    def said(self):
-        return self.log.read_text()
-
-    def must_stay(self):
-        if self.process.poll() is not None:
-            fail(self.line, f"it did not stay: exit code {self.process.returncode}: {self.said()}")
+        super().__init__(line, env, log, fail, LIMIT_S)
+        self.word = STAYS.match(line)[2]
 
     def is_ready(self):
         self.must_stay()
         return all(word in self.said() for word in READY[self.word])
-
-    def end(self):
-        self.must_stay()
-        os.killpg(self.process.pid, signal.SIGINT)
-        try:
-            code = self.process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            fail(self.line, f"it did not end within {LIMIT_S} s: {self.said()}")
-        if code != 0:
-            fail(self.line, f"exit code {code}: {self.said()}")
-
-    def kill(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Reader:

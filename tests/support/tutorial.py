@@ -17,12 +17,13 @@ A block of the page is
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from terminal import Terminal
 
 REPOSITORY, PROGRAMS, NAME = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 HERE = Path.cwd()
@@ -146,37 +147,6 @@ def pattern_of(text):
 # --- the reader ---------------------------------------------------------------------------------------
 
 
-class Staying:
-    """A terminal whose command stays, until Ctrl-C."""
-
-    def __init__(self, text, env, number):
-        self.text, self.log = text, BESIDE / f"terminal{number}"
-        with self.log.open("w") as out:
-            self.process = subprocess.Popen(["bash", "-ec", text], env=env, cwd=HERE, stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0)
-
-    def said(self):
-        return self.log.read_text(errors="replace")
-
-    def must_stay(self):
-        if self.process.poll() is not None:
-            fail(self.text, f"it did not stay, exit code {self.process.returncode}: {self.said()}")
-
-    def end(self):
-        """A program of tenon ends well; of others it is enough that they end."""
-        self.must_stay()
-        os.killpg(self.process.pid, signal.SIGINT)
-        try:
-            code = self.process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            fail(self.text, f"it did not end within {LIMIT_S} s: {self.said()}")
-        if code != 0 and "tenon dev" in self.text:
-            fail(self.text, f"exit code {code}: {self.said()}")
-
-    def kill(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-
 class Reader:
     def __init__(self, needs):
         self.first = {k: v for k, v in os.environ.items() if not k.startswith(("TENON_", "TEST_", "PG"))}
@@ -239,7 +209,7 @@ class Reader:
         self.until(is_so, block.text, "it was never printed")
 
     def stay(self, block):
-        command = Staying(block.text, self.first, len(self.staying))
+        command = Terminal(block.text, self.first, BESIDE / f"terminal{len(self.staying)}", fail, LIMIT_S)
         self.staying.append(command)
         self.until(lambda: block.of in command.said(), block.text, f"no {block.of!r}")
 

@@ -28,7 +28,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """This attempt failed, and counts; the next one comes after `after`.
+    """This attempt failed and counts as a failure. The next one starts after `after`.
 
     Without `after`, after the retry delay of the task. `raise Retry(after=30) from error` keeps what went wrong.
     """
@@ -55,7 +55,7 @@ class Interrupted(Outcome):
 
 
 class Suspended(BaseException):
-    """This attempt is over, and the task continues later: what `Context.sleep` and `Context.wait_signal` raise.
+    """`Context.sleep` and `Context.wait_signal` raise this to end the attempt; the task continues later.
 
     It is not an Exception, so that `except Exception` lets it pass.
     """
