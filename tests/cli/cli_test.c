@@ -91,7 +91,7 @@ static void test_every_command_has_help(void **state)
 static void test_help_is_of_its_command(void **state)
 {
     struct fixture *fx = *state;
-    tenon_says(fx, 0, "pause", "--help", "This kind, in every queue.", "");
+    tenon_says(fx, 0, "pause", "--help", "The kind, in all queues.", "");
     tenon_says(fx, 0, "list", "--help", "Only tasks of this kind.", "");
     tenon_says(fx, 0, "schedule", "--help", "The kind of the schedule's tasks.", "");
     tenon_says(fx, 0, "pause", "--help", "man tenon\n", "");
