@@ -4,6 +4,7 @@ import time
 import workloads
 from process import run
 
+LIMIT_S = 300
 LIST = ("list", "--json", "--limit", "50")
 
 
@@ -44,10 +45,24 @@ def with_a_limit(b):
 
 
 def work(b):
-    """What was enqueued before is run, with a cleaner."""
+    """What was enqueued before is run, without a cleaner, which these tasks do not need."""
+    n = b.tenon.counts()[0]
+    with b.tenon.worker():
+        b.tenon.wait_until_done(LIMIT_S)
+    return n
+
+
+def settled_work(b):
     n = b.tenon.counts()[0]
     workloads.drain_with_cleaner(b, n)
     return n
+
+
+def cleaner(b):
+    """A leading cleaner that has nothing to do but its chores, of which counting the depth is the dearest."""
+    with b.tenon.cleaner():
+        time.sleep(b.sizes.growth_cleaner_s)
+    return b.sizes.growth_cleaner_s
 
 
 def flows(b):
@@ -68,7 +83,8 @@ def command(*words):
 
 OPERATIONS = {
     "enqueue": enqueue, "claim and finish": work,
-    "enqueue with a limit": with_a_limit, "claim, finish and settle with a limit": work,
+    "enqueue with a limit": with_a_limit, "claim, finish and settle with a limit": settled_work,
     "enqueue, run and settle a flow of two": flows,
     "tenon list": command(*LIST), "tenon list --oldest": command(*LIST, "--oldest"), "tenon status": command("status", "--json"),
+    "a second of a cleaner": cleaner,
 }
