@@ -29,7 +29,7 @@ function together(r) {
 function pairs(t, r) {
     const rows = [
         ['Kind', t.kind], ['Queue', tasksOf('queue', t.queue)], ['Priority', t.priority],
-        ['Attempt', `${t.attempt}${t.max_attempts ? ` of ${t.max_attempts}` : ''}; failures ${t.failures}, crashes ${t.crashes}, claimed ${t.claims} times`],
+        ['Attempt', `${t.attempt}${t.max_attempts ? ` of ${t.max_attempts}` : ''}; failures ${t.failures}, crashes ${t.crashes}, claimed ${t.claims === 1 ? 'once' : `${t.claims} times`}`],
         ['Unique key', t.unique_key], ['Error class', t.error_class], ['Reason', t.dead_reason], ['Start before', t.start_before && moment(t.start_before)],
         ['Timeout', t.timeout_ms && `${t.timeout_ms / 1000} s`], ['Trace', t.trace],
         ['Worker', t.worker && `${t.worker.id}${t.worker.host ? ` on ${t.worker.host}, pid ${t.worker.pid}, ${t.worker.state}` : ''}`],
