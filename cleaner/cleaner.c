@@ -130,7 +130,8 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
     c->recover_rows = CLEANER_ROWS_MAX;
-    const char *http = option_text(o, OPTION_HTTP);
+    bool alone = options_command(o) == COMMAND_CLEANER; /* else beside a worker, whose that is */
+    const char *http = option_text(o, alone ? OPTION_HTTP : OPTION_CLEANER_HTTP);
     return signals_open(f) && url_check(c->amqp_url, f) &&
            (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&
            otlp_open(c->otlp_url, &c->otlp, f) &&

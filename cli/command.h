@@ -36,6 +36,7 @@ struct command_row {
 extern const struct command_row command_rows[]; /* by group */
 extern const size_t command_rows_n;
 
+int worker_command_main(const struct options *o); /* alone, or with a cleaner */
 int scaler_main(const struct options *o);
 int dev_main(const struct options *o);
 bool setup_run(const struct options *o, struct fault *f);

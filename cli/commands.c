@@ -3,7 +3,6 @@
 #include "cli/command.h"
 #include "enqueue/enqueue.h"
 #include "ui/ui.h"
-#include "worker/worker.h"
 
 enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000, PATHS_MAX = 1000 }; /* on a command line */
 
@@ -109,7 +108,7 @@ const struct command_row command_rows[] = {
                          "tenon limit pause tenant:42 --why 'unpaid'"}),
 
     DAEMON(
-        WORKER, FLEET, worker_main, ARGS(0, 1, "[PAYLOAD-FILE]"), .text = "Run tasks.",
+        WORKER, FLEET, worker_command_main, ARGS(0, 1, "[PAYLOAD-FILE]"), .text = "Run tasks.",
         .more = "A payload file is only for --run-one.",
         .examples = {"tenon worker --handler 'welcome_mail=./send_mail'",
                      "tenon worker --queues mail,default --handlers handlers.conf --slots 8",

@@ -23,8 +23,15 @@ enum {
 
 enum { SERVERS, SETUP, CLEANER, WORKER, PARTS };
 
-static const char services[] = "script/services";
-static const char *const servers[] = {"postgres", "rabbitmq"};
+#define BASH "/bin/bash"
+#define SERVICES DEV_FOLDER "/services"
+#define VARIABLES DEV_FOLDER "/env"
+
+static const struct {
+    const char *name, *variable;
+    enum option_id url;
+} servers[] = {{"postgres", "DATABASE_URL", OPTION_DATABASE_URL},
+               {"rabbitmq", "AMQP_URL", OPTION_AMQP_URL}};
 enum { N_SERVERS = sizeof servers / sizeof *servers };
 
 struct dev {
@@ -33,7 +40,8 @@ struct dev {
     char program[4096];
     int signals;
     int stops;                /* how often it was asked to end */
-    bool started[N_SERVERS];  /* by us, so we end them */
+    unsigned privates;        /* bit n: servers[n] is of our folder, so we end it */
+    int folder;               /* which is locked; -1 */
     struct watched now, seen; /* the files that the worker runs, and what they were a moment ago */
     bool renews;              /* the worker drains, to restart */
 };
@@ -84,90 +92,97 @@ static bool run_part(struct dev *d, int part, const char *const *argv, struct fa
                             p->status));
 }
 
-/* --- the servers of the clone --------------------------------------------------------------- */
+/* --- servers of one's own -------------------------------------------------------------------- */
 
-/* "postgres runs on 127.0.0.1:5432" is said of what was started, "... is already running" else. */
-static void hear_servers(void *owner, const char *line)
+static bool is_private(const struct dev *d, int server)
 {
-    struct dev *d = owner;
+    return d->privates >> server & 1;
+}
+
+/* `services`, a command, and the servers that it is for. */
+static bool run_services(struct dev *d, const char *command, const char *flag, struct fault *f)
+{
+    const char *argv[10] = {BASH, "-p", SERVICES, "--dir", DEV_FOLDER, command};
+    int n = 6;
+    if (flag) {
+        argv[n++] = flag;
+    }
     for (int i = 0; i < N_SERVERS; i++) {
-        size_t bytes = strlen(servers[i]);
-        if (strncmp(line, servers[i], bytes) == 0 &&
-            strncmp(line + bytes, " runs on ", strlen(" runs on ")) == 0) {
-            d->started[i] = true;
+        if (is_private(d, i)) {
+            argv[n++] = servers[i].name;
         }
     }
+    return run_part(d, SERVERS, argv, f);
 }
 
-/* `export DATABASE_URL=...`, and the same of AMQP_URL: they have nothing that needs quotes. */
-static void take_variables(char *text)
+/* `export DATABASE_URL=...`: the URLs have nothing that needs quotes. */
+static void hear_variable(void *owner, const char *line)
 {
-    char *at = text;
-    for (char *line = strsep(&at, "\n"); line; line = strsep(&at, "\n")) {
-        char *name = strncmp(line, "export ", 7) == 0 ? line + 7 : line;
-        char *value = strchr(name, '=');
-        if (value) {
-            *value = '\0';
-            if (strcmp(name, "DATABASE_URL") == 0 || strcmp(name, "AMQP_URL") == 0) {
-                (void)setenv(name, value + 1, 1);
-            }
+    const struct dev *d = owner;
+    for (int i = 0; i < N_SERVERS; i++) {
+        char begin[NAME_BYTES];
+        int bytes = snprintf(begin, sizeof begin, "export %s=", servers[i].variable);
+        if (is_private(d, i) && strncmp(line, begin, (size_t)bytes) == 0) {
+            (void)setenv(servers[i].variable, line + bytes, 1);
         }
     }
-}
-
-static void hear_variables(void *owner, const char *line)
-{
-    struct buf *b = owner;
-    buf_put_text(b, line);
-    buf_put_char(b, '\n');
 }
 
 static bool start_servers(struct dev *d, struct fault *f)
 {
-    struct buf env;
     struct part *p = &d->parts[SERVERS];
-    p->heard = hear_servers;
-    p->owner = d;
-    if (!run_part(d, SERVERS, (const char *const[]){services, "start", NULL}, f) || d->stops > 0) {
+    if (!run_services(d, "start", "--if-installed", f) || d->stops > 0) {
         return d->stops > 0;
     }
-    buf_init(&env, ENV_BYTES_MAX);
-    p->heard = hear_variables;
-    p->owner = &env;
+    p->heard = hear_variable;
+    p->owner = d;
     p->is_quiet = true;
-    bool ok = run_part(d, SERVERS, (const char *const[]){services, "env", NULL}, f);
-    buf_put_char(&env, '\0');
-    if (ok && !env.failed) {
-        take_variables(env.data);
-    }
-    buf_clear(&env);
+    bool ok =
+        run_part(d, SERVERS,
+                 (const char *const[]){BASH, "-p", SERVICES, "--dir", DEV_FOLDER, "env", NULL}, f);
     p->heard = NULL;
     p->is_quiet = false;
     return ok;
 }
 
+/* For other terminals, which have to know where the servers are. */
+static bool write_variables(const struct dev *d, struct fault *f)
+{
+    struct buf b;
+    buf_init(&b, ENV_BYTES_MAX);
+    for (int i = 0; i < N_SERVERS; i++) {
+        const char *value = getenv(servers[i].variable);
+        if (is_private(d, i) && value) {
+            buf_printf(&b, "export %s='%s'\n", servers[i].variable, value);
+        }
+    }
+    bool ok = folder_write(VARIABLES, buf_text(&b), f);
+    buf_clear(&b);
+    return ok;
+}
+
+/* What has no URL is looked for among the installed programs. */
 static bool need_servers(struct dev *d, struct fault *f)
 {
-    if (option_text(d->o, OPTION_DATABASE_URL)) {
+    for (int i = 0; i < N_SERVERS; i++) {
+        d->privates |= option_text(d->o, servers[i].url) ? 0U : 1U << i;
+    }
+    if (d->privates == 0) {
         return true;
     }
-    if (access(services, X_OK) != 0 || access("sql/tables.sql", R_OK) != 0) {
-        return fault_set(f, FAULT_CONFIG,
-                         "set DATABASE_URL to a PostgreSQL that runs (on Debian: apt install "
-                         "postgresql), and AMQP_URL if there is a RabbitMQ; tenon dev starts "
-                         "servers of its own only in a clone of tenon");
+    if (!folder_open(&d->folder, f) || !start_servers(d, f) || d->stops > 0 ||
+        !write_variables(d, f)) {
+        return d->stops > 0;
     }
-    return start_servers(d, f);
+    part_say(&d->self, "in other terminals: . " VARIABLES);
+    return true;
 }
 
 static void stop_servers(struct dev *d)
 {
     struct fault f = {.code = FAULT_NONE};
-    for (int i = 0; i < N_SERVERS; i++) {
-        if (d->started[i] &&
-            !run_part(d, SERVERS, (const char *const[]){services, "stop", servers[i], NULL}, &f)) {
-            part_say(&d->self, "%s", f.text);
-        }
+    if (d->folder >= 0 && !run_services(d, "stop", NULL, &f)) {
+        part_say(&d->self, "%s", f.text);
     }
 }
 
@@ -286,6 +301,7 @@ static bool open_dev(struct dev *d, struct fault *f)
         d->parts[i].fd = -1;
     }
     d->self = (struct part){.name = "dev", .colour = 37, .fd = -1};
+    d->folder = -1;
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);
     (void)sigaddset(&mask, SIGINT);

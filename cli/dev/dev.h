@@ -45,4 +45,17 @@ struct watched {
  * commands, and the arguments, with all that is in folders. */
 void watched_read(const struct options *o, struct watched *ret);
 
+/* --- the folder with servers of its own --- */
+
+#define DEV_FOLDER ".tenon" /* where `tenon dev` was started */
+
+extern const char dev_services[]; /* script/services */
+
+/* Make the folder with what its servers need, and lock it. CONFIG: it cannot be made, or another
+ * `tenon dev` has it. */
+MUST_CHECK bool folder_open(int *ret, struct fault *f);
+
+/* Replace a file of it. */
+MUST_CHECK bool folder_write(const char *path, const char *text, struct fault *f);
+
 #endif

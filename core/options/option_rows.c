@@ -167,6 +167,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Run the handler of this kind once, with the payload from the file that is given as "
            "argument. No server is needed.",
            .fits = fits_kind, .allowed = KIND_ALLOWED),
+    OPTION(WITH_CLEANER, "with-cleaner", IN(WORKER), NULL,
+           "Also run a cleaner, in a process beside the worker, which ends with it.",
+           .type = OPTION_TYPE_FLAG),
+    OPTION(CLEANER_HTTP, "cleaner-http", IN(WORKER), "ADDRESS",
+           "With `--with-cleaner`: serve the cleaner's metrics and probes here.",
+           .fits = fits_address, .allowed = ADDRESS_ALLOWED),
     OPTION(ONCE, "once", IN(CLEANER) | IN(SCALER), NULL,
            "Do every chore once and exit, for use in cron.", .type = OPTION_TYPE_FLAG),
     OPTION(CRON, "cron", IN(SCHEDULE), "EXPR",

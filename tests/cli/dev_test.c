@@ -2,6 +2,7 @@
 /* timeout: 180 */
 /* only: all */
 /* `tenon dev`: one command that runs all of it, and again what has changed. */
+#include "tests/support/test.h"
 #include "tests/support/working.h"
 
 #include <errno.h>
@@ -208,47 +209,118 @@ static void test_a_folder_is_watched(void **state)
     assert_nothing_is_left(fx);
 }
 
-/* In a clone, and without a database, its servers are started; those that ran go on. */
-static void test_servers_of_the_clone(void **state)
+/* --- servers of its own --- */
+
+/* `tenon dev` in an empty folder, where nothing says which servers to use. `without`: a shell
+ * command that hides installed programs from it. */
+static struct process *dev_alone(struct fixture *fx, const char *without)
 {
-    struct fixture *fx = *state;
-    char command[1200], path[400];
+    char command[1000];
     (void)snprintf(command, sizeof command,
-                   "cd '%s' && mkdir -p script sql && touch sql/tables.sql", fx->dir);
-    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
-    assert_int_equal(process_wait(p, LIMIT_MS), 0);
-    (void)snprintf(command, sizeof command,
-                   "#!/bin/sh\necho \"$@\" >>'%s/said'\ncase $1 in\n"
-                   "start) echo 'postgres is already running'; echo 'rabbitmq runs on 1.2.3.4';;\n"
-                   "env) echo 'export DATABASE_URL=%s'; echo 'export AMQP_URL=none';;\nesac\n",
-                   fx->dir, fx->database_url);
-    write_script(fx, "script/services", "%s", command);
-    (void)snprintf(command, sizeof command,
-                   "cd '%s' && exec '%s' dev --handler 'a=echo $DATABASE_URL'", fx->dir,
-                   tenon_program);
-    p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
-                      (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
-    await_worker(fx, 1);
-    run_task(fx, fx->database_url);
-    process_signal(p, SIGINT);
-    assert_int_equal(process_wait(p, LIMIT_MS), 0);
-    char *said = file_text(path_of(fx, "said", path));
-    assert_string_equal(said, "start\nenv\nstop rabbitmq\n");
-    free(said);
-    assert_nothing_is_left(fx);
+                   "%s mkdir -p '%s/app' && cd '%s/app' && exec '%s' dev --handler 'a=cat'", without,
+                   fx->dir, fx->dir, tenon_program);
+    const char *const argv[] = {"unshare", "--mount", "sh", "-c", command, NULL};
+    return process_spawn(fx, *without ? argv : argv + 2,
+                         (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
 }
 
-static void test_what_is_missing_is_said(void **state)
+/* A shell command in another terminal; its output, free() */
+static char *in_app(struct fixture *fx, int code, const char *command)
+{
+    char text[1000];
+    (void)snprintf(text, sizeof text, "cd '%s/app' && . .tenon/env && tenon='%s' && %s", fx->dir,
+                   tenon_program, command);
+    struct process *p =
+        process_spawn(fx, (const char *const[]){"sh", "-c", text, NULL},
+                      (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
+    assert_int_equal(process_wait(p, LIMIT_MS), code);
+    return file_text(p->out);
+}
+
+static const char services[] = "bash -p .tenon/services --dir .tenon ";
+
+/* Neither of its servers runs any more, and its folder is removed. */
+static void assert_servers_are_gone(struct fixture *fx)
+{
+    char command[200];
+    (void)snprintf(command, sizeof command, "%s status", services);
+    char *out = in_app(fx, 3, command);
+    assert_contains(out, "postgres is not running\n");
+    assert_contains(out, "rabbitmq is not running\n");
+    free(out);
+    (void)snprintf(command, sizeof command, "%s wipe", services);
+    free(in_app(fx, 0, command));
+}
+
+static void end_dev(struct process *p)
+{
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+}
+
+static void test_servers_of_its_own(void **state)
 {
     struct fixture *fx = *state;
-    char command[600];
-    (void)snprintf(command, sizeof command, "cd '%s' && exec '%s' dev --handler a=true", fx->dir,
-                   tenon_program);
-    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
-                                      (const char *const[]){"DATABASE_URL", NULL});
+    struct process *first = dev_alone(fx, "");
+    await_out(fx, first, "dev      | in other terminals: . .tenon/env\n");
+    await_out(fx, first, "rabbitmq runs on 127.0.0.1:");
+    await_out(fx, first, "event=worker_ready");
+    char *out = in_app(fx, 0, "$tenon enqueue a '\"one\"' && $tenon wait 1 && echo $AMQP_URL");
+    assert_contains(out, "\"one\"");
+    assert_contains(out, "amqp://tenon:");
+    free(out);
+    struct process *second = dev_alone(fx, "");
+    assert_int_equal(process_wait(second, LIMIT_MS), 2);
+    out = file_text(second->out);
+    assert_contains(out, "another tenon dev runs in this folder");
+    free(out);
+    /* what a killed one leaves, the next one takes over; the data stays */
+    process_kill(first);
+    first = dev_alone(fx, "");
+    await_out(fx, first, "postgres is already running");
+    await_out(fx, first, "event=worker_ready");
+    out = in_app(fx, 0, "$tenon show 1");
+    assert_contains(out, "done");
+    free(out);
+    end_dev(first);
+    assert_servers_are_gone(fx);
+}
+
+static bool hides(const char *program)
+{
+    char command[200];
+    (void)snprintf(command, sizeof command, "unshare --mount mount -t tmpfs none /usr/lib/%s 2>&1",
+                   program);
+    return getuid() == 0 && system(command) == 0;
+}
+
+static void test_without_rabbitmq(void **state)
+{
+    struct fixture *fx = *state;
+    if (!hides("rabbitmq")) {
+        skip_missing("tenon dev without RabbitMQ: only root can hide what is installed");
+    }
+    struct process *p = dev_alone(fx, "mount -t tmpfs none /usr/lib/rabbitmq &&");
+    await_out(fx, p, "RabbitMQ is not installed (Debian, Ubuntu: apt install rabbitmq-server)");
+    await_out(fx, p, "event=worker_ready");
+    char *out = in_app(fx, 0, "$tenon enqueue a 2 && $tenon wait 1 && echo $AMQP_URL");
+    assert_contains(out, "none\n");
+    free(out);
+    end_dev(p);
+    assert_servers_are_gone(fx);
+}
+
+static void test_without_postgresql(void **state)
+{
+    struct fixture *fx = *state;
+    if (!hides("postgresql")) {
+        skip_missing("tenon dev without PostgreSQL: only root can hide what is installed");
+    }
+    struct process *p = dev_alone(fx, "mount -t tmpfs none /usr/lib/postgresql &&");
     assert_int_equal(process_wait(p, LIMIT_MS), 2);
     char *out = file_text(p->out);
-    assert_contains(out, "dev      | set DATABASE_URL");
+    assert_contains(out, "no PostgreSQL server is installed; set DATABASE_URL, or install one"
+                         " (Debian, Ubuntu: apt install postgresql)");
     free(out);
 }
 
@@ -256,8 +328,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_new_code_runs_the_next_task), WITH_DATABASE(test_colours_on_a_terminal),
-        WITH_DATABASE(test_a_folder_is_watched),        WITH_DATABASE(test_servers_of_the_clone),
-        WITH_DATABASE(test_what_is_missing_is_said),
+        WITH_DATABASE(test_a_folder_is_watched),        WITH_DATABASE(test_servers_of_its_own),
+        WITH_DATABASE(test_without_rabbitmq),           WITH_DATABASE(test_without_postgresql),
     };
     return RUN_GROUP(tests);
 }
