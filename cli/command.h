@@ -40,6 +40,7 @@ int worker_command_main(const struct options *o); /* alone, or with a cleaner */
 int scaler_main(const struct options *o);
 int dev_main(const struct options *o);
 bool setup_run(const struct options *o, struct fault *f);
+bool health_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);
 bool why_run(const struct options *o, struct fault *f);

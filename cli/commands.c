@@ -123,6 +123,11 @@ const struct command_row command_rows[] = {
     COMMAND(STATUS, FLEET, status_run, ARGS(0, 0, ""),
             .text = "Show queues, workers, and kinds that no worker handles.",
             .examples = {"tenon status", "tenon status --watch"}),
+    COMMAND(HEALTH, FLEET, health_run, ARGS(0, 0, ""),
+            .text = "Check whether the worker or cleaner at an address does its work.",
+            .more = "Exit code 0 if it does. 1 with the reason if it does not, for instance while it\n"
+                    "starts, drains, or has no connection to PostgreSQL.",
+            .examples = {"tenon health", "tenon health --live --http 127.0.0.1:9187"}),
     DAEMON(UI, FLEET, ui_main, ARGS(0, 0, ""), .text = "Serve the page for the browser.",
            .examples = {"tenon ui",
                         "tenon ui --listen 0.0.0.0:7070 --password-file /etc/tenon/ui.passwords"}),

@@ -41,6 +41,7 @@ enum command {
     COMMAND_CANARY,
     COMMAND_UI,
     COMMAND_DEV,
+    COMMAND_HEALTH,
     COMMAND_COUNT, /* at most 64 */
 };
 
@@ -138,6 +139,7 @@ enum option_id {
     OPTION_HOSTS,
     OPTION_READ_ONLY,
     OPTION_HTTP,
+    OPTION_LIVE,
     OPTION_OTLP_URL,
     OPTION_COUNT
 };

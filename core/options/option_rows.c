@@ -23,7 +23,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
            "The PostgreSQL database. Parts that the URL omits come from libpq's variables "
            "(PGHOST, PGDATABASE ...). A password on the command line is visible in `ps`.",
-           .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~IN(DEV),
+           .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~(IN(DEV) | IN(HEALTH)),
            .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
                       "sslmode=verify-full"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | IN(SETUP) | IN(DOCTOR) | IN(DEV), "URL",
@@ -307,10 +307,13 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_LIST, .fits = fits_host, .allowed = "a host's name without a port"),
     OPTION(READ_ONLY, "read-only", IN(UI), NULL, "Show everything, but allow no changes.",
            .type = OPTION_TYPE_FLAG),
-    OPTION(HTTP, "http", IN(WORKER) | IN(CLEANER), "ADDRESS",
+    OPTION(HTTP, "http", IN(WORKER) | IN(CLEANER) | IN(HEALTH), "ADDRESS",
            "Serve `/metrics` for Prometheus, `/live` and `/ready` at this address over plain HTTP. "
            "Port 0 picks a free port, which the log names. By default nothing is served.",
-           .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+           .required = IN(HEALTH), .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+    OPTION(LIVE, "live", IN(HEALTH), NULL,
+           "Only check that it runs: request `/live` instead of `/ready`.",
+           .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(OTLP_URL, "otlp-url", IN(WORKER) | IN(CLEANER), "URL",
            "The collector of traces, such as `http://localhost:4318`; `/v1/traces` is added to it. "
            "By default no spans are sent.",
@@ -324,6 +327,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     }
 
 const struct option_use option_uses[] = {
+    USE(HTTP, IN(HEALTH), "The address that the worker or cleaner got as `--http`."),
     USE(DRY_RUN, IN(SETUP), "Print the changes and their SQL, and change nothing."),
     USE(DRY_RUN, IN(SCHEDULE), "With `sync`: print the changes, and change nothing."),
     USE(QUEUE, TASKS, "The queue of the task; by default the queue of its kind, else `default`."),
