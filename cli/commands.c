@@ -127,7 +127,7 @@ const struct command_row command_rows[] = {
             .text = "Check whether the worker or cleaner at an address does its work.",
             .more = "Exit code 0 if it does. 1 with the reason if it does not, for instance while it\n"
                     "starts, drains, or has no connection to PostgreSQL.",
-            .examples = {"tenon health", "tenon health --live --http 127.0.0.1:9187"}),
+            .examples = {"tenon health", "tenon health --live --http 127.0.0.1:7071"}),
     DAEMON(UI, FLEET, ui_main, ARGS(0, 0, ""), .text = "Serve the page for the browser.",
            .examples = {"tenon ui",
                         "tenon ui --listen 0.0.0.0:7070 --password-file /etc/tenon/ui.passwords"}),
