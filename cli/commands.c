@@ -125,8 +125,9 @@ const struct command_row command_rows[] = {
             .examples = {"tenon status", "tenon status --watch"}),
     COMMAND(HEALTH, FLEET, health_run, ARGS(0, 0, ""),
             .text = "Check whether the worker or cleaner at an address does its work.",
-            .more = "Exit code 0 if it does. 1 with the reason if it does not, for instance while it\n"
-                    "starts, drains, or has no connection to PostgreSQL.",
+            .more =
+                "Exit code 0 if it does. 1 with the reason if it does not, for instance while it\n"
+                "starts, drains, or has no connection to PostgreSQL.",
             .examples = {"tenon health", "tenon health --live --http 127.0.0.1:7071"}),
     DAEMON(UI, FLEET, ui_main, ARGS(0, 0, ""), .text = "Serve the page for the browser.",
            .examples = {"tenon ui",

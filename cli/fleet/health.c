@@ -1,4 +1,4 @@
-/* `tenon health`: does the worker or cleaner at this address do its work? Its own answer, over HTTP. */
+/* `tenon health`: the answer of a worker or cleaner, over HTTP, to whether it does its work. */
 #include "cli/command.h"
 #include "core/base/buf.h"
 
@@ -42,20 +42,25 @@ static bool judge(const char *url, long status, struct buf *answer, const char *
         (void)puts(text);
         return true;
     }
-    return status == 0
-               ? fault_set(f, FAULT_RETRY, "no answer from %s: %s", url, error)
-               : fault_set(f, FAULT_RETRY, "%s", *text ? text : "the answer is empty");
+    return status == 0 ? fault_set(f, FAULT_RETRY, "no answer from %s: %s", url, error)
+                       : fault_set(f, FAULT_RETRY, "%s", *text ? text : "the answer is empty");
 }
 
 bool health_run(const struct options *o, struct fault *f)
 {
     char url[URL_BYTES], error[CURL_ERROR_SIZE] = "";
     struct buf answer;
+    const char *address = option_text(o, OPTION_HTTP);
+    if (!address) {
+        return fault_set(f, FAULT_CONFIG,
+                         "no address: give --http or TENON_HTTP as the worker or "
+                         "cleaner has it, such as 127.0.0.1:7071");
+    }
     CURL *easy = curl_easy_init();
     if (!easy) {
         return fault_memory(f);
     }
-    (void)snprintf(url, sizeof url, "http://%s/%s", option_text(o, OPTION_HTTP),
+    (void)snprintf(url, sizeof url, "http://%s/%s", address,
                    option_flag(o, OPTION_LIVE) ? "live" : "ready");
     buf_init(&answer, ANSWER_BYTES_MAX);
     long status = ask(easy, url, &answer, error);

@@ -53,7 +53,7 @@ static int code_of(int status)
 
 /* Tasks that still run may need a cleaner, so it ends after the worker. A cleaner that ends by
  * itself ends the worker: who has started this starts both again. */
-static void note_end(struct pair *p, pid_t pid, int code)
+static void process_ended(struct pair *p, pid_t pid, int code)
 {
     if (pid == p->worker) {
         p->worker = 0;
@@ -76,7 +76,7 @@ static void reap(struct pair *p)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        note_end(p, pid, code_of(status));
+        process_ended(p, pid, code_of(status));
     }
 }
 

@@ -34,7 +34,7 @@ const char *command_word(enum command command)
                                         "delete", "run-now",  "set",    "pause",   "resume",
                                         "queue",  "kind",     "audit",  "why",     "adopt",
                                         "doctor", "flow",     "limit",  "wait",    "signal",
-                                        "scaler", "canary",   "ui",     "dev",   "health"};
+                                        "scaler", "canary",   "ui",     "dev",     "health"};
     return words[command];
 }
 

@@ -23,7 +23,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
            "The PostgreSQL database. Parts that the URL omits come from libpq's variables "
            "(PGHOST, PGDATABASE ...). A password on the command line is visible in `ps`.",
-           .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~(IN(DEV) | IN(HEALTH)),
+           .env = "DATABASE_URL", .secret = true,
+           .required = COMMANDS_ALL & ~(IN(DEV) | IN(HEALTH)),
            .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
                       "sslmode=verify-full"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | IN(SETUP) | IN(DOCTOR) | IN(DEV), "URL",
@@ -310,7 +311,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(HTTP, "http", IN(WORKER) | IN(CLEANER) | IN(HEALTH), "ADDRESS",
            "Serve `/metrics` for Prometheus, `/live` and `/ready` at this address over plain HTTP. "
            "Port 0 picks a free port, which the log names. By default nothing is served.",
-           .required = IN(HEALTH), .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+           .fits = fits_address, .allowed = ADDRESS_ALLOWED),
     OPTION(LIVE, "live", IN(HEALTH), NULL,
            "Only check that it runs: request `/live` instead of `/ready`.",
            .type = OPTION_TYPE_FLAG, .typed = true),

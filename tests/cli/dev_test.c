@@ -217,8 +217,8 @@ static struct process *dev_alone(struct fixture *fx, const char *without)
 {
     char command[1000];
     (void)snprintf(command, sizeof command,
-                   "%s mkdir -p '%s/app' && cd '%s/app' && exec '%s' dev --handler 'a=cat'", without,
-                   fx->dir, fx->dir, tenon_program);
+                   "%s mkdir -p '%s/app' && cd '%s/app' && exec '%s' dev --handler 'a=cat'",
+                   without, fx->dir, fx->dir, tenon_program);
     const char *const argv[] = {"unshare", "--mount", "sh", "-c", command, NULL};
     return process_spawn(fx, *without ? argv : argv + 2,
                          (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
@@ -230,9 +230,8 @@ static char *in_app(struct fixture *fx, int code, const char *command)
     char text[1000];
     (void)snprintf(text, sizeof text, "cd '%s/app' && . .tenon/env && tenon='%s' && %s", fx->dir,
                    tenon_program, command);
-    struct process *p =
-        process_spawn(fx, (const char *const[]){"sh", "-c", text, NULL},
-                      (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
+    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", text, NULL},
+                                      (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
     assert_int_equal(process_wait(p, LIMIT_MS), code);
     return file_text(p->out);
 }

@@ -25,8 +25,8 @@ static void health(struct fixture *fx, const struct web *w, const char *flag, in
 static void test_a_worker(void **state)
 {
     struct fixture *fx = *state;
-    struct process *p =
-        TENON(fx, "worker", FREE_PORT, "--slots", "1", "--handler", "a=exec sleep 600");
+    struct process *p = TENON(fx, "worker", FREE_PORT, "--slots", "1", "--handler",
+                              "a=exec sleep 600");
     struct web w = scrape_at(p);
     scrape_await_probe(&w, "/ready", 200, "it consumes from RabbitMQ", LIMIT_MS);
     health(fx, &w, NULL, 0, "it consumes from RabbitMQ\n");
@@ -46,6 +46,16 @@ static void test_a_worker(void **state)
     health(fx, &w, NULL, 1, "tenon health: no answer from");
 }
 
+static void test_without_an_address(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = TENON(fx, "health");
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    char *text = file_text(p->log);
+    assert_contains(text, "no address: give --http or TENON_HTTP");
+    free(text);
+}
+
 static void test_a_cleaner(void **state)
 {
     struct fixture *fx = *state;
@@ -61,6 +71,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_worker),
         WITH_SERVERS(test_a_cleaner),
+        WITH_DATABASE(test_without_an_address),
     };
     return RUN_GROUP(tests);
 }
