@@ -85,8 +85,12 @@ class Rival:
     def command(self):
         return [f"{TOOLS}/node/bin/node", f"{HERE}/{self.file}"]
 
+    def database(self):
+        """The URL of an empty database."""
+        return self.b.servers.new_database("bench_rival")
+
     def environment(self):
-        return {"RIVAL_URL": self.b.servers.new_database("bench_rival"), "NODE_PATH": f"{TOOLS}/node_modules"}
+        return {"RIVAL_URL": self.database(), "NODE_PATH": f"{TOOLS}/node_modules"}
 
     def measure(self, *words):
         """What the rival's program printed: {metric: value}. Its workers end with it."""
@@ -140,13 +144,13 @@ class InPostgres(Rival):
         """As tenon's own: the first slice is the cold start."""
         size = self.b.sizes.held_slice_s
         seconds = size + self.b.sizes.held_s
-        environment = self.environment()
-        self.environment = lambda: environment  # the snapshot must be of the same database
+        url = self.database()
+        self.database = lambda: url  # the snapshot must be of the same database
         try:
             with Snapshot(self.b.servers, "bench_rival"):
                 figures = self.measure("sustained", "recommended", 4, seconds, size)
         finally:
-            del self.environment
+            del self.database
         for metric, value in figures.items():
             self.add("held-snapshot", "4-producers", metric, value)
         first, last = figures["slice_1_tasks_per_s"], figures[f"slice_{seconds // size - 1}_tasks_per_s"]
@@ -193,7 +197,7 @@ class River(WithStarts, InPostgres):
         return [f"{TOOLS}/river"]
 
     def environment(self):
-        return {"RIVAL_URL": self.b.servers.new_database("bench_rival"), "BENCH_STARTS": self.starts}
+        return {"RIVAL_URL": self.database(), "BENCH_STARTS": self.starts}
 
 
 class CeleryRabbitMQ(WithStarts):
