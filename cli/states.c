@@ -62,9 +62,9 @@ void states_markdown(FILE *out)
     }
     (void)fputs("```\n\n## States\n\n", out);
     print_states(out);
-    (void)fputs("\nThe view `tenon.tasks` shows every task with its state; a pause changes no "
-                "state; workers only claim no tasks of a paused queue.\n\n## Acts\n\n",
+    (void)fputs("\nThe view `tenon.tasks` shows every task with its state. A pause does not "
+                "change the state of a task.\n\n## Acts\n\n",
                 out);
     print_acts(out);
-    (void)fputs("\nA task that failed or crashed before and is snoozed counts as retrying.\n", out);
+    (void)fputs("\nA snoozed task that failed or crashed before is `retrying`.\n", out);
 }
