@@ -20,7 +20,7 @@ def growth(b):
 
 def used(b):
     """(CPU seconds of all of PostgreSQL, buffers that its sessions asked for)"""
-    time.sleep(1.5)  # sessions report their buffers with up to a second's delay
+    time.sleep(b.sizes.growth_rest_s)  # sessions report their buffers with up to a second's delay
     return b.server_cpu_s(), int(b.servers.value(
         "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()"))
 
