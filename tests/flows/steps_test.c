@@ -62,11 +62,10 @@ static struct process *start_worker(struct fixture *fx, const struct handler_of 
     return tenon_spawn(fx, args, env);
 }
 
-/* As a cleaner does it, without the 15 s that it waits first; what is killed here is no poison. */
+/* What is killed here is no poison. */
 static void recover(struct fixture *fx)
 {
-    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE ended_at IS NULL");
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
+    recover_at_once(fx);
     test_sql(fx, "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0");
 }
 

@@ -45,6 +45,15 @@ void await_done(struct fixture *fx, int64_t n)
                (long long)n);
 }
 
+void recover_at_once(struct fixture *fx)
+{
+    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE ended_at IS NULL");
+    test_sql(fx,
+             "SELECT tenon.recover(array_agg(id), array_agg(claim_key), array_agg('crashed'::text),"
+             " array_agg('its worker was killed'::text)) FROM tenon.task"
+             " WHERE start_time IS NOT NULL HAVING count(*) > 0");
+}
+
 void end_well(struct process *p)
 {
     process_signal(p, SIGTERM);

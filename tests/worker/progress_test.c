@@ -64,13 +64,6 @@ static void run_now(struct fixture *fx, int64_t id)
              (long long)id);
 }
 
-/* As a cleaner does it, without the 15 s that it waits first. */
-static void recover(struct fixture *fx)
-{
-    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE ended_at IS NULL");
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-}
-
 /* Its worker dies between progress and end: the next attempt begins where the row is. */
 static void test_a_worker_that_is_killed(void **state)
 {
@@ -81,7 +74,7 @@ static void test_a_worker_that_is_killed(void **state)
     process_kill(p);
     int64_t kept = progress_of(fx, id);
     assert_true(kept >= 10);
-    recover(fx);
+    recover_at_once(fx);
     p = start(fx);
     await_state(fx, id, "done");
     assert_int_equal(began_at(fx, id), kept);
@@ -324,7 +317,7 @@ static void test_the_example_under_kill(void **state)
                                   " timeout => '1 minute')"); /* 6 s */
     await_items(fx, id, 20);
     process_kill(p); /* 1: with its child */
-    recover(fx);
+    recover_at_once(fx);
     p = start_example(fx);
     await_items(fx, id, 60);
     end_well(p); /* a drain: nothing is done again */

@@ -478,9 +478,7 @@ static struct process *strike(struct fixture *fx, struct process *worker, int tu
     pid_t child = child_of(worker);
     if (turn % 10 == 4) {
         process_kill(worker);
-        test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()"
-                     " WHERE ended_at IS NULL");
-        free(TENON_RUN(fx, 0, "cleaner", "--once")); /* without the 15 s that it waits first */
+        recover_at_once(fx);
         return start_one(fx, options);
     }
     if (turn % 5 == 2) {
