@@ -53,12 +53,12 @@ is woken through RabbitMQ, runs a program for it, and finishes it.
 
 This package has the program: workers, the cleaner, and the commands of
 operators.")
-package(libtenon0 libs "" "transactional background tasks for PostgreSQL, library
+package(libtenon1 libs "" "transactional background tasks for PostgreSQL, library
 An application inserts a task in its own transaction; near the commit a worker
 is woken through RabbitMQ.
 
 This package has the library with which producers in C enqueue tasks.")
-package(libtenon-dev libdevel "libtenon0 (= ${PROJECT_VERSION}), libpq-dev" "transactional background tasks for PostgreSQL, header
+package(libtenon-dev libdevel "libtenon1 (= ${PROJECT_VERSION}), libpq-dev" "transactional background tasks for PostgreSQL, header
 An application inserts a task in its own transaction; near the commit a worker
 is woken through RabbitMQ.
 
@@ -74,7 +74,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_TENON_PACKAGE_CONTROL_EXTRA
     "${CMAKE_SOURCE_DIR}/packaging/debian/conffiles;${CMAKE_SOURCE_DIR}/packaging/debian/postinst;${CMAKE_SOURCE_DIR}/packaging/debian/prerm;${CMAKE_SOURCE_DIR}/packaging/debian/postrm")
-set(CPACK_DEBIAN_LIBTENON0_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packaging/debian/triggers)
+set(CPACK_DEBIAN_LIBTENON1_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packaging/debian/triggers)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)

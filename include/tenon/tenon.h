@@ -245,7 +245,7 @@ TENON_EXPORT const char *tenon_strerror(int code);
 /* 1 when the same transaction may well succeed if it is run again from its start. */
 TENON_EXPORT int tenon_should_retry(int code);
 
-/* "0.1.0": of the library that is loaded. */
+/* "1.0.0": of the library that is loaded. */
 TENON_EXPORT const char *tenon_version(void);
 
 #ifdef __cplusplus

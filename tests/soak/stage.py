@@ -14,7 +14,7 @@ from fleet import Fleet
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SOAK = os.path.join(ROOT, "tests", "soak")
 BUILD = os.path.join(ROOT, "build", "release")
-PROGRAMS = ("tenon", "libtenon.so.0", "tests/soak_producer", "tests/soak_handler")
+PROGRAMS = ("tenon", "libtenon.so.1", "tests/soak_producer", "tests/soak_handler")
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
