@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { SCRIPT_BYTES_MAX = 1 << 20 };
+enum { SCRIPT_BYTES_MAX = 1 << 20, SCRIPT_NAME_BYTES = 100 };
 
 bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
 {
@@ -112,40 +112,45 @@ static void put_script(struct buf *b, const struct script *script)
     buf_printf(b, "\n-- %s\n%s", script->name, script->text);
 }
 
-static bool run(struct db *db, struct buf *b, struct fault *f)
+/* `doing`: what could not be done, after a fault that says nothing of locks. A deadlock is one too:
+ * PostgreSQL may choose setup as the session that gives way. */
+static bool explain(struct fault *f, const char *doing, const char *name)
 {
-    bool ok = !b->failed ? b->len == 0 || db_script_long(db, buf_text(b), f) : fault_memory(f);
-    buf_clear(b);
-    return ok;
+    if (sqlstate_is(f->sqlstate, "55P03 40P01")) {
+        return fault_add(f, "nothing was changed; end the transaction that uses tables or views of "
+                            "tenon, or run setup again later");
+    }
+    return fault_add(f, "could not %s %s", doing, name);
 }
 
 static bool run_script(struct db *db, const struct script *script, struct fault *f)
 {
-    if (db_script_long(db, script->text, f)) {
-        return true;
-    }
-    if (sqlstate_is(f->sqlstate, "55P03")) {
-        return fault_add(f, "end the transaction that has read a view of tenon, or run setup again "
-                            "later");
-    }
-    return fault_add(f, "could not run %s.sql of this program", script->name);
+    char name[SCRIPT_NAME_BYTES];
+    (void)snprintf(name, sizeof name, "%s.sql of this program", script->name);
+    return db_script_long(db, script->text, f) || explain(f, "run", name);
+}
+
+static bool run(struct db *db, struct buf *b, const char *doing, const char *name, struct fault *f)
+{
+    bool ok = !b->failed ? b->len == 0 || db_script_long(db, buf_text(b), f) : fault_memory(f);
+    buf_clear(b);
+    return ok || explain(f, doing, name);
 }
 
 bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f)
 {
     struct buf b;
     buf_init(&b, SCRIPT_BYTES_MAX);
-    put_schema(&b, plan);
-    if (!run(db, &b, f)) {
-        return fault_add(f, "could not make the schema tenon");
+    /* whoever uses what setup wants to change waits behind it */
+    if (!db_script(db, "SET LOCAL lock_timeout = '2 s'", f)) {
+        return fault_add(f, "could not set setup's lock_timeout");
     }
-    bool ok = run_script(db, &schema_before, f);
+    put_schema(&b, plan);
+    bool ok = run(db, &b, "make", "the schema tenon", f) && run_script(db, &schema_before, f);
     for (size_t i = plan->first; ok && i < schema_migrations_n; i++) {
         put_migration(&b, &schema_migrations[i]);
-        ok = run(db, &b, f) || fault_add(f, "could not apply %s", schema_migrations[i].name);
+        ok = run(db, &b, "apply", schema_migrations[i].name, f);
     }
-    /* replacing a view locks it: its readers wait behind this transaction */
-    ok = ok && db_script(db, "SET LOCAL lock_timeout = '2 s'", f);
     for (const struct script *script = schema_after; ok && script->name; script++) {
         ok = run_script(db, script, f);
     }

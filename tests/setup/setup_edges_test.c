@@ -191,7 +191,7 @@ static void test_a_reader_in_the_way(void **state)
     PGconn *reader = sql_connect(fx->database_url);
     sql_run(reader, "BEGIN; SELECT FROM tenon.tasks");
     setup_says(fx, 1,
-               "end the transaction that has read a view of tenon, or run setup again later");
+               "end the transaction that uses tables or views of tenon, or run setup again later");
     sql_run(reader, "COMMIT");
     PQfinish(reader);
     setup_says(fx, 0, "nothing to migrate");
