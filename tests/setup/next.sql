@@ -1,0 +1,6 @@
+-- A migration that only tests have: what a later version might change. upgrade_test and migration_test give it to programs of
+-- their own. As every migration: first all locks, those of small tables before those of big ones, in the order of an enqueue.
+LOCK TABLE tenon.setting, tenon.task IN ACCESS EXCLUSIVE MODE;
+ALTER TABLE tenon.setting ADD COLUMN next_keep interval NOT NULL DEFAULT '1 day';
+ALTER TABLE tenon.task ADD COLUMN next_color text NOT NULL DEFAULT 'none';
+CREATE TABLE tenon.next_thing (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, task_id bigint NOT NULL);
