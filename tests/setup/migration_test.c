@@ -111,6 +111,24 @@ static void test_a_transaction_that_has_enqueued(void **state)
                      2);
 }
 
+/* It holds the last of the migration's locks and asks for the first one: setup gives way. */
+static void test_a_transaction_that_locks_in_another_order(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *application = sql_connect(fx->database_url);
+    sql_run(application, "BEGIN; SELECT FROM tenon.task");
+    struct process *setup = PROGRAM(fx, TENON_NEXT, "setup");
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation ="
+               " 'tenon.task'::regclass");
+    sql_run(application, "SELECT tenon.enqueue('a')");
+    sql_run(application, "COMMIT");
+    PQfinish(application);
+    program_says(setup, 1, "nothing was changed; end the transaction that uses tables or views");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1);
+    assert_int_equal(version(fx), ours());
+}
+
 /* --- programs of another version --- */
 
 /* "worker" and so on with a program; each must end with `code` and say `part`. */
@@ -166,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_an_upgraded_schema_is_as_a_fresh_one),
         WITH_DATABASE(test_a_transaction_that_has_enqueued),
+        WITH_DATABASE(test_a_transaction_that_locks_in_another_order),
         WITH_DATABASE(test_newer_programs_wait_for_setup),
         WITH_DATABASE(test_a_breaking_migration),
     };
