@@ -12,6 +12,7 @@ struct migration_plan {
     int version;  /* ... 0 = nothing */
     int lost;     /* up to which version the rows of tenon.migration are gone; 0 = they are there */
     size_t first; /* the first missing one of schema_migrations; schema_migrations_n = none */
+    bool newer;   /* a later version of tenon has set it up, and this one leaves it as it is */
 };
 
 /* Begin the transaction in which all happens, and wait, as long as it takes, for another setup that
@@ -24,7 +25,9 @@ MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
  *           tenon.migration are gone and nothing tells its version; others as db_exec() */
 MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f);
 
-/* Apply the missing migrations, and replace functions, views and rights. The caller commits. */
+/* Apply the missing migrations, and replace functions, views and rights; nothing in a schema that is
+ * newer: its functions may have other arguments, and ours would stand beside them. The caller
+ * commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);
 
 enum { MIGRATE_EMPTY_BYTES = 128 };

@@ -158,7 +158,7 @@ static bool url_read(struct setup *s, struct fault *f)
 /* A schema that is yet to be made will have all its rows. */
 static bool find_empty(struct setup *s, struct fault *f)
 {
-    return s->plan.version == 0 || migrate_find_empty(s->db, s->mended, f);
+    return s->plan.version == 0 || s->plan.newer || migrate_find_empty(s->db, s->mended, f);
 }
 
 static bool set_up_database(struct setup *s, struct fault *f)
@@ -184,6 +184,12 @@ static void set_up_broker(struct setup *s)
 static void print_schema(const struct setup *s)
 {
     const char *would = s->dry_run ? "would have " : "";
+    if (s->plan.newer) {
+        (void)printf("schema tenon is at version %d, newer than this program's %d: its tables, "
+                     "functions and views were not changed\n",
+                     s->plan.version, schema_migrations[schema_migrations_n - 1].version);
+        return;
+    }
     if (s->plan.lost || *s->mended) {
         (void)printf("%srestored the rows of %s%s%s, which were missing\n", would,
                      s->plan.lost ? "tenon.migration" : "", s->plan.lost && *s->mended ? ", " : "",
