@@ -25,9 +25,8 @@ MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
  *           tenon.migration are gone and nothing tells its version; others as db_exec() */
 MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f);
 
-/* Apply the missing migrations, and replace functions, views and rights; nothing in a schema that is
- * newer: its functions may have other arguments, and ours would stand beside them. The caller
- * commits. */
+/* Apply the missing migrations, and replace functions, views and rights. A newer schema stays as it
+ * is: its functions may have other arguments, and ours would be added. The caller commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);
 
 enum { MIGRATE_EMPTY_BYTES = 128 };
