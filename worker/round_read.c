@@ -31,7 +31,8 @@ static int compare_keys(const void *one, const void *two)
 
 static const struct key *find_key(const struct key *keys, size_t n, int64_t id, int64_t claims)
 {
-    return bsearch(&(struct key){.id = id, .claims = claims}, keys, n, sizeof *keys, compare_keys);
+    const struct key key = {.id = id, .claims = claims};
+    return bsearch(&key, keys, n, sizeof *keys, compare_keys);
 }
 
 static void sort_claims(struct key keys[ROUND_OUTCOMES_MAX], struct claim *const *claims, size_t n)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#undef stop // a macro of cmocka 2
 
 #include "core/base/fault.h"
 #include "tests/support/patience.h"
