@@ -198,7 +198,9 @@ bool process_is_handler(pid_t pid)
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *stat = fopen(path, "r");
     if (stat) {
-        (void)fscanf(stat, "%*d (%31[^)]) %c", name, &state);
+        if (fscanf(stat, "%*d (%31[^)]) %c", name, &state) != 2) {
+            state = 'Z';
+        }
         (void)fclose(stat);
     }
     return state != 'Z' && strcmp(name, "tenon guard") != 0;

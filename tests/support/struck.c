@@ -109,7 +109,9 @@ static char state_of(pid_t pid)
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (file) {
-        (void)fscanf(file, "%*d (%*[^)]) %c", &state);
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) {
+            state = '?';
+        }
         (void)fclose(file);
     }
     return state;
