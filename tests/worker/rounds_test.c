@@ -107,10 +107,8 @@ static int64_t starts(const struct running *r)
 /* CREATE INDEX takes it. */
 static PGconn *share_lock(const struct running *r, const char *table)
 {
-    char sql[100];
     PGconn *other = sql_connect(r->fx->database_url);
-    (void)snprintf(sql, sizeof sql, "BEGIN; LOCK TABLE %s IN SHARE MODE", table);
-    sql_run(other, sql);
+    sql_run(other, "BEGIN; LOCK TABLE %s IN SHARE MODE", table);
     return other;
 }
 
