@@ -97,6 +97,9 @@ static void test_a_turkish_database(void **state)
 {
     struct fixture *fx = *state;
     char url[600];
+    if (PQserverVersion(fx->conn) < 150000) {
+        return; // no database has a locale of ICU's there
+    }
     test_sql(fx, "CREATE DATABASE %s_tr TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'tr'",
              fx->database);
     (void)snprintf(url, sizeof url, "%s_tr", fx->database_url);

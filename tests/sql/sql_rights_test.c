@@ -401,8 +401,11 @@ static void test_intervals_of_mixed_sign(void **state)
     for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
         test_sql_fails(fx, "23514", keeps[i],
                        "UPDATE tenon.setting SET %s = '-1 month 30 days 25 h'", keeps[i]);
-        test_sql_fails(fx, "23514", keeps[i],
-                       "UPDATE tenon.setting SET %s = '-100000000 days 2400000025 h'", keeps[i]);
+        test_sql_fails(
+            fx, "23514", keeps[i],
+            "UPDATE tenon.setting SET %s = interval '-100000000 days'"
+            " + 2400000025 * interval '1 h'", // too many hours for a text in PostgreSQL 14
+            keeps[i]);
         test_sql(fx, "UPDATE tenon.setting SET %s = '1 year'", keeps[i]);
     }
     test_sql(fx, "SELECT tenon.enqueue('a')");
