@@ -24,8 +24,8 @@ void declare(struct fixture *fx);
 /* Wait until so many tasks are done. */
 void await_done(struct fixture *fx, int64_t n);
 
-/* What workers ran that were killed is requeued, as a leading cleaner does it, without the 15 s that
- * it waits first; `cleaner --once` leaves that to the leader. No worker may be alive. */
+/* Requeue what killed workers ran, as a leading cleaner does it, without the 15 s that it waits
+ * first; `cleaner --once` leaves that to the leader. No worker may be alive. */
 void recover_at_once(struct fixture *fx);
 
 /* SIGTERM; the worker must exit with 0. */
