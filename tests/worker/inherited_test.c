@@ -3,11 +3,14 @@
 /* only: all */
 /* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored,
  * limits, a stderr that nobody reads, a main loop that hangs. */
+#include "core/base/now.h"
+#include "tests/support/patience.h"
 #include "tests/support/proxy.h"
 #include "tests/support/working.h"
 
 #include "worker/presence.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -17,7 +20,7 @@ enum { READY_MS = 20000, STUCK_MS = 50000 };
 /* `before` runs in a shell that then becomes a worker. */
 static struct process *worker_after(struct fixture *fx, const char *before, const char *const *env)
 {
-    char script[800];
+    char script[1200];
     (void)snprintf(script, sizeof script,
                    "%s; exec \"$0\" worker --slots 2 --handler 'a=cat' --handler 'b=exit 3'",
                    before);
@@ -71,24 +74,42 @@ static void test_a_stderr_that_nobody_reads(void **state)
     end_well(p);
 }
 
+/* Wait until its main loop is at the point: what it has claimed is its own knowledge then, too. */
+static void await_hangs(const char *log)
+{
+    for (int64_t end_ms = patience_end_ms(READY_MS); access(log, F_OK) != 0;) {
+        if (now_ms() > end_ms) {
+            fail_msg("no worker has made %s", log);
+        }
+        (void)poll(NULL, 0, 10);
+    }
+}
+
 /* Two hang: one of them while its PostgreSQL is away. Others take over within 35 s, as far as their
  * own clocks are meant: a machine that stands still counts for nothing. */
 static void test_a_main_loop_that_hangs(void **state)
 {
     struct fixture *fx = *state;
     static const char *const env[] = {"TENON_POINT=task_claimed:1:sleep=120000", NULL};
-    char url[600];
+    char cut[1000], whole[300], logs[2][240];
     struct proxy proxy;
     _Static_assert(PRESENCE_STUCK_MS + PRESENCE_WATCH_MS < 35000, "within 35 s");
     proxy_open(&proxy, fx->database_url);
-    (void)snprintf(url, sizeof url, "export TENON_DATABASE_URL='%s'", proxy.url);
-    struct process *p = worker_after(fx, "true", env), *cut_off = worker_after(fx, url, env);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(logs[i], sizeof logs[i], "%s/hangs-%d", fx->dir, i);
+    }
+    (void)snprintf(whole, sizeof whole, "export TENON_POINT_LOG='%s'", logs[0]);
+    (void)snprintf(cut, sizeof cut, "export TENON_POINT_LOG='%s' TENON_DATABASE_URL='%s'", logs[1],
+                   proxy.url);
+    struct process *p = worker_after(fx, whole, env), *cut_off = worker_after(fx, cut, env);
     process_await_line(p, "event=worker_ready", READY_MS);
     process_await_line(cut_off, "event=worker_ready", READY_MS);
     for (int i = 1; i <= 2; i++) { /* each of them takes one */
         test_sql(fx, "SELECT tenon.enqueue('a')");
         test_await(fx, READY_MS, "SELECT count(DISTINCT worker_id) = %d FROM tenon.task", i);
     }
+    await_hangs(logs[0]);
+    await_hangs(logs[1]);
     struct process *cleaner = TENON(fx, "cleaner");
     proxy_door(&proxy, PROXY_RESETS);
     proxy_break(&proxy, PROXY_RESET);
