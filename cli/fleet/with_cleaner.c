@@ -52,7 +52,7 @@ static int code_of(int status)
 }
 
 /* Tasks that still run may need a cleaner, so it ends after the worker. A cleaner that ends by
- * itself ends the worker: who has started this starts both again. */
+ * itself ends the worker; the service manager then starts both again. */
 static void process_ended(struct pair *p, pid_t pid, int code)
 {
     if (pid == p->worker) {

@@ -28,7 +28,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """This attempt failed and counts as a failure. The next one starts after `after`.
+    """Report a failed attempt, which counts as a failure. The next attempt starts after `after`.
 
     Without `after`, after the retry delay of the task. `raise Retry(after=30) from error` keeps what went wrong.
     """
