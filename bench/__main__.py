@@ -10,7 +10,9 @@ import sys
 import time
 
 import growth
+import intake
 import limits
+import outbox
 import rivals
 import sizes
 import workloads
@@ -20,7 +22,7 @@ from servers import DIRECTORY, Servers, lock, temporary, wipe_leftovers
 from tenon import Tenon
 
 BUILD = "build/release"
-WORKLOADS = {**workloads.ALL, "growth": growth.growth}
+WORKLOADS = {**workloads.ALL, "growth": growth.growth, "intake": intake.intake, "outbox": outbox.outbox}
 
 
 class Bench:
@@ -28,6 +30,7 @@ class Bench:
 
     def __init__(self, system, build, arguments, record):
         self.system, self.record = system, record
+        self.backlog = arguments.backlog
         self.sizes = sizes.QUICK if arguments.quick else sizes.PAIRS if arguments.against else sizes.FULL
         build = os.path.abspath(build)
         self.servers = Servers(f"{build}/tenon", f"{DIRECTORY}/{system}", arguments.blocked if system == "tenon" else 0)
@@ -78,6 +81,7 @@ def parse():
     parser.add_argument("--json", required=True)
     parser.add_argument("--against", metavar="CHECKOUT")
     parser.add_argument("--blocked", type=int, default=0)
+    parser.add_argument("--backlog", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.runs < 1:
         parser.error("--runs must be 1 or more")

@@ -1,13 +1,17 @@
 /* What RabbitMQ itself can do with such small messages: publish them with confirms, or consume
  * them with acks, through librabbitmq, with nothing of tenon between.
  *
- *     limit_amqp publish|consume|deliver MESSAGES WINDOW
+ *     limit_amqp publish|persistent|fill|consume|deliver|receive MESSAGES WINDOW
  *
  * One connection, a durable classic queue, transient messages with an 8-digit body. At most
  * WINDOW publishes are unconfirmed, or WINDOW deliveries unacked, at once; acks cover many.
  * `publish` begins with an empty queue and leaves it full, `consume` deletes it at its end; both
- * write seconds to stdout. `deliver` publishes one message every 20 ms and waits for it on a
- * second connection; it writes for each how many milliseconds that took. */
+ * write seconds to stdout. `persistent` is `publish` with messages as tenon's relay sends them:
+ * persistent, mandatory, with a message id and headers, and 100 bytes of body. `fill` publishes
+ * persistent messages with message ids and a body of JSON, for tenon intake. `receive` begins
+ * with an empty queue, and writes for each message when it came (CLOCK_REALTIME, in ns).
+ * `deliver` publishes one message every 20 ms and waits for it on a second connection; it writes
+ * for each how many milliseconds that took. */
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 
@@ -116,7 +120,45 @@ static void publish_one(amqp_connection_state_t conn, uint64_t number)
           "publish");
 }
 
-static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+static void fill_one(amqp_connection_state_t conn, uint64_t number)
+{
+    char id[32], body[96];
+    (void)snprintf(id, sizeof id, "order-%" PRIu64, number);
+    (void)snprintf(body, sizeof body, "{\"order\": %" PRIu64 ", \"total\": 99.90}", number);
+    amqp_basic_properties_t p = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG |
+                                           AMQP_BASIC_MESSAGE_ID_FLAG,
+                                 .delivery_mode = 2,
+                                 .message_id = amqp_cstring_bytes(id)};
+    check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0, &p,
+                             amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
+          "publish");
+}
+
+static void publish_like_relay(amqp_connection_state_t conn, uint64_t number)
+{
+    char body[128], id[64];
+    amqp_table_entry_t header = {.key = amqp_cstring_bytes("tenon-id")};
+    amqp_basic_properties_t p = {
+        ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG |
+                  AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_TIMESTAMP_FLAG |
+                  AMQP_BASIC_HEADERS_FLAG,
+        .delivery_mode = 2,
+        .timestamp = 1,
+        .content_type = amqp_cstring_bytes("text/plain"),
+        .headers = {.num_entries = 1, .entries = &header},
+    };
+    header.value.kind = AMQP_FIELD_KIND_I64;
+    header.value.value.i64 = (int64_t)number;
+    (void)snprintf(id, sizeof id, "00000000-0000-0000-0000-%012" PRIu64, number);
+    (void)snprintf(body, sizeof body, "%0100" PRIu64, number);
+    p.message_id = amqp_cstring_bytes(id);
+    check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0, &p,
+                             amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
+          "publish");
+}
+
+static void send_all(amqp_connection_state_t conn, uint64_t n, uint64_t window,
+                     void (*send)(amqp_connection_state_t conn, uint64_t number))
 {
     struct confirms confirmed = {.seen = calloc(n + 1, sizeof(bool))};
     check(confirmed.seen != NULL, "allocate");
@@ -125,7 +167,7 @@ static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t windo
     check_reply(conn, "ask for confirms");
     double start = now_s();
     for (uint64_t i = 0; i < n; i++) {
-        publish_one(conn, i);
+        send(conn, i);
         while (i + 1 - confirmed.n >= window) {
             wait_for_confirm(conn, &confirmed);
         }
@@ -135,6 +177,21 @@ static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t windo
     }
     (void)printf("%.6f\n", now_s() - start);
     free(confirmed.seen);
+}
+
+static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    send_all(conn, n, window, publish_one);
+}
+
+static void fill_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    send_all(conn, n, window, fill_one);
+}
+
+static void persist_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    send_all(conn, n, window, publish_like_relay);
 }
 
 static void begin_consuming(amqp_connection_state_t conn, uint64_t window)
@@ -182,6 +239,22 @@ static void consume_all(amqp_connection_state_t conn, uint64_t n, uint64_t windo
     delete_queue(conn);
 }
 
+static void receive_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    struct timespec ts;
+    declare_empty_queue(conn);
+    begin_consuming(conn, window);
+    (void)puts("ready");
+    (void)fflush(stdout);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t tag = consume_one(conn);
+        (void)clock_gettime(CLOCK_REALTIME, &ts);
+        (void)printf("%lld\n", (long long)ts.tv_sec * 1000000000 + ts.tv_nsec);
+        ack(conn, tag);
+    }
+    delete_queue(conn);
+}
+
 static void deliver_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
 {
     amqp_connection_state_t publisher = open_connection();
@@ -205,12 +278,14 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(amqp_connection_state_t conn, uint64_t n, uint64_t window);
-    } verbs[] = {{"publish", publish_all}, {"consume", consume_all}, {"deliver", deliver_all}};
+    } verbs[] = {{"publish", publish_all}, {"persistent", persist_all}, {"fill", fill_all},
+                 {"consume", consume_all}, {"deliver", deliver_all},    {"receive", receive_all}};
     size_t verb = 0, n_verbs = sizeof verbs / sizeof *verbs;
     while (argc == 4 && verb < n_verbs && strcmp(argv[1], verbs[verb].name) != 0) {
         verb++;
     }
-    check(argc == 4 && verb < n_verbs, "understand: publish|consume|deliver MESSAGES WINDOW");
+    check(argc == 4 && verb < n_verbs,
+          "understand: publish|persistent|fill|consume|deliver|receive MESSAGES WINDOW");
     uint64_t n = strtoull(argv[2], NULL, 10), window = strtoull(argv[3], NULL, 10);
     check(n > 0 && window >= 4 && window <= 65535, "use MESSAGES or WINDOW (4 to 65535)");
     amqp_connection_state_t conn = open_connection();

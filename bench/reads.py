@@ -66,8 +66,8 @@ def run(*args):
 
 def reads(token, first, last, dead):
     """(what, call) for each."""
-    paths = ["session", "overview", "rates", "rates?queue=bulk", "dead", "flows", "flows/1", "limits", "limits?key=tenant:1",
-             "schedules", "workers", "audit", f"tasks/{first}", f"tasks/{last}", f"tasks/{dead}"]
+    paths = ["session", "overview", "doctor", "load", "kinds", "names", "rates", "rates?hours=24", "rates?queue=bulk", "dead",
+             "flows", "flows/1", "limits", "limits?key=tenant:1", "schedules", "workers", "audit", f"tasks/{first}", f"tasks/{last}", f"tasks/{dead}"]
     paths += ["tasks?" + urllib.parse.urlencode({"filter": json.dumps(f)}) for f in FILTERS]
     for path in paths:
         yield "GET /api/" + urllib.parse.unquote_plus(path), lambda path=path: answer(f"http://{UI}/api/{path}", token)

@@ -10,7 +10,7 @@ FULL = SimpleNamespace(
     backlogs=(10000, 50000, 100000, 1000000, 3000000), backlog_part=50000,
     fleet=40000, fleet_workers=8, fleet_queues=(1, 100), fleet_s=8, fleet_rate=1000,
     flows=10000, chain=1000, limited=100000, limit_keys=1000, idle_s=20, footprint=1000000, footprint_drain=50000, single=2000,
-    waiting=1000000, growth=(10000, 100000, 1000000), growth_s=5, growth_flows=2000, growth_cleaner_s=20, growth_rest_s=1.5, doomed=20, clients=(1, 16, 64), pgbench_s=8, limit_messages=200000)
+    waiting=1000000, growth=(10000, 100000, 1000000), growth_s=5, growth_flows=2000, growth_cleaner_s=20, growth_rest_s=1.5, doomed=20, intake=100000, clients=(1, 16, 64), pgbench_s=8, limit_messages=200000, outbox=100000, outbox_backlog=100000)
 
 # For two builds against each other, in turns and often: as FULL where that decides, and shorter elsewhere.
 PAIRS = SimpleNamespace(**{
@@ -25,4 +25,4 @@ QUICK = SimpleNamespace(
     scale=1000, workers=(1, 2), queues=(1, 10), backlogs=(2000,), backlog_part=1000,
     fleet=500, fleet_workers=2, fleet_queues=(1, 10), fleet_s=1, fleet_rate=100,
     flows=100, chain=20, limited=1000, limit_keys=50, idle_s=2, footprint=2000, footprint_drain=2000, single=100,
-    waiting=2000, growth=(100, 1000), growth_s=1, growth_flows=50, growth_cleaner_s=1, growth_rest_s=0, doomed=2, clients=(1, 4), pgbench_s=1, limit_messages=2000)
+    waiting=2000, growth=(100, 1000), growth_s=1, growth_flows=50, growth_cleaner_s=1, growth_rest_s=0, doomed=2, intake=1000, clients=(1, 4), pgbench_s=1, limit_messages=2000, outbox=2000, outbox_backlog=2000)

@@ -104,8 +104,7 @@ static void turn_failed(struct cleaner *c, enum chore_id id, struct fault *f, in
     (void)fault_add(f, "chore %s", table[id].name);
     state->failures++;
     tell_failure(c, id, f);
-    bool passing = f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
-    state->next_ms = at_ms + (passing ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
+    state->next_ms = at_ms + (fault_passes(f) ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
     if (c->once && (f->code != FAULT_AGAIN || state->failures >= CLEANER_ONCE_TRIES)) {
         c->exit_code = f->code == FAULT_AGAIN ? c->exit_code : fault_exit_code(f);
         state->next_ms = INT64_MAX;

@@ -3,56 +3,22 @@
 #include "cleaner/chores.h"
 #include "cleaner/depth.h"
 #include "cleaner/metrics.h"
+#include "cleaner/relay.h"
 #include "cleaner/session.h"
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/service.h"
+#include "core/base/stop.h"
 #include "core/base/thread.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* The only things that a signal handler touches. */
-static volatile sig_atomic_t stop_wanted;
-static int stop_fd = -1;
-
-/* Nothing here needs a good end: whatever hangs (a connect, a statement), the alarm ends it. */
-static void on_stop(int signal)
-{
-    int saved = errno;
-    (void)signal;
-    stop_wanted = 1;
-    wakefd_set(stop_fd);
-    (void)alarm(1);
-    errno = saved;
-}
-
-static void on_alarm(int signal)
-{
-    (void)signal;
-    _exit(EXIT_SUCCESS);
-}
-
-static bool signals_open(struct fault *f)
-{
-    struct sigaction stop = {.sa_handler = on_stop}, late = {.sa_handler = on_alarm};
-    if (!wakefd_open(&stop_fd, f)) {
-        return false;
-    }
-    (void)sigaction(SIGTERM, &stop, NULL);
-    (void)sigaction(SIGINT, &stop, NULL);
-    (void)sigaction(SIGALRM, &late, NULL);
-    return true;
-}
 
 /* Wait for the next chore, a NOTIFY, or a signal. */
 static void cleaner_wait(struct cleaner *c, int64_t next_ms)
 {
-    struct pollfd fds[] = {{.fd = stop_fd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = stop_fd(), .events = POLLIN},
                            {.fd = c->hot ? db_fd(c->hot) : -1, .events = POLLIN}};
     int64_t wait_ms = next_ms - now_ms();
     wait_ms = wait_ms < 0 ? 0 : wait_ms;
@@ -72,7 +38,10 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
         if (strcmp(text, "settle") == 0) {
             settle_call(c, at_ms);
         } else {
-            c->notified = true;
+            if (strcmp(text, "relay") == 0) {
+                relay_call(c->relay);
+            }
+            c->notified = true; /* and stays awake while messages come */
             chores_hurry_within(c, CHORE_FRESH, &c->reads, at_ms);
         }
     }
@@ -103,9 +72,10 @@ static int64_t cleaner_step(struct cleaner *c)
 
 static void cleaner_loop(struct cleaner *c)
 {
-    while (!stop_wanted && !c->ended) {
+    while (!stop_wanted() && !c->ended) {
         int64_t next_ms = cleaner_step(c);
         depth_lead(c->depth, c->leader);
+        relay_lead(c->relay, c->leader);
         if (!c->ended) {
             cleaner_wait(c, next_ms);
         }
@@ -132,15 +102,20 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->recover_rows = CLEANER_ROWS_MAX;
     bool alone = options_command(o) == COMMAND_CLEANER; /* else beside a worker, whose that is */
     const char *http = option_text(o, alone ? OPTION_HTTP : OPTION_CLEANER_HTTP);
-    return signals_open(f) && url_check(c->amqp_url, f) &&
+    return stop_open(CLEANER_STOP_LIMIT_S, f) && url_check(c->amqp_url, f) &&
            (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&
            otlp_open(c->otlp_url, &c->otlp, f) &&
+           (!c->amqp_url || relay_open(c->database_url, c->amqp_url, &c->relay, f)) &&
            (c->once || depth_open(c->database_url, &c->depth, f));
 }
 
 static void once_end(struct cleaner *c)
 {
     struct fault f = {.code = FAULT_NONE};
+    if (c->leader) {
+        relay_call(c->relay);
+        (void)relay_flush(c->relay, CLEANER_FLUSH_LIMIT_MS); /* the next one continues */
+    }
     if (c->publisher && !publisher_flush(c->publisher, CLEANER_FLUSH_LIMIT_MS)) {
         (void)fault_set(&f, FAULT_RETRY, "RabbitMQ did not confirm all wake-ups within %d ms",
                         CLEANER_FLUSH_LIMIT_MS);
@@ -153,8 +128,9 @@ static void cleaner_close(struct cleaner *c)
 {
     db_close(c->hot);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
+    relay_close(c->relay);
     (void)depth_close(c->depth);
-    (void)otlp_close(c->otlp, stop_wanted ? CLEANER_SPANS_LIMIT_MS : OTLP_FLUSH_LIMIT_MS);
+    (void)otlp_close(c->otlp, stop_wanted() ? CLEANER_SPANS_LIMIT_MS : OTLP_FLUSH_LIMIT_MS);
     cleaner_metrics_close(c->metrics); /* the last: a scrape may ask the database for 2 s */
     free(c);
 }
@@ -174,7 +150,7 @@ int cleaner_main(const struct options *o)
     }
     cleaner_loop(c);
     service_stopping();
-    if (c->once && !stop_wanted) {
+    if (c->once && !stop_wanted()) {
         once_end(c);
     }
     report_now(c);

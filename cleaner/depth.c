@@ -85,8 +85,7 @@ static bool count(struct depth *d, bool *ret_changed, struct fault *f)
 /* Locks, and restarts of the server, are usual and not reported at once. */
 static void note_failure(struct depth *d, struct fault *f, int64_t took_ms)
 {
-    bool passing = (f->code == FAULT_AGAIN || f->code == FAULT_RETRY) &&
-                   took_ms < DEPTH_STATEMENT_LIMIT_MS;
+    bool passing = fault_passes(f) && took_ms < DEPTH_STATEMENT_LIMIT_MS;
     d->failures++;
     if (!passing || d->failures >= DEPTH_TELL_FAILURES) {
         (void)fault_add(f, "could not count the tasks");

@@ -1,5 +1,6 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/relay.h"
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
 #include "core/base/array.h"
@@ -14,7 +15,7 @@ enum {
 };
 
 /* The columns of fresh.sql without those that wake_row() knows. */
-enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT, UNSETTLED };
+enum { DELAYED = 3, ANNOUNCED, WANTED, BLOCKED, RUNNING, XMAX, NEXT, UNSETTLED, MESSAGE };
 
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
 {
@@ -27,6 +28,7 @@ bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
     (void)snprintf(c->sleeper_key, sizeof c->sleeper_key, "%s", rows_text(rows, 0, 1));
     pace_start(&c->pace, now_ms);
     c->notified = c->reread = c->settled_many = false;
+    c->message = 0;
     rows_free(rows);
     return true;
 }
@@ -60,20 +62,22 @@ bool fresh_disturbed(struct cleaner *c, struct fault *f)
 static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, struct rows **ret,
                        bool *ret_granted, struct fault *f)
 {
-    char mark[24], limit[24], settled[24];
-    const char *const params[] = {mark, gaps, limit, settled}, *const key[] = {c->sleeper_key};
+    char mark[24], limit[24], settled[24], seen[24];
+    const char *const params[] = {mark, gaps, limit, settled, seen};
+    const char *const key[] = {c->sleeper_key};
     struct db_call calls[2];
     size_t n = 0;
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(settled, sizeof settled, "%lld", (long long)c->settled.id);
     (void)snprintf(limit, sizeof limit, "%d", FRESH_ROWS);
+    (void)snprintf(seen, sizeof seen, "%lld", (long long)relay_seen(c->relay));
     if (act != PACE_READ) {
         calls[n++] = (struct db_call){.statement = act == PACE_LOCK ? &sql_fresh_lock
                                                                     : &sql_fresh_unlock,
                                       .params = key,
                                       .n_params = 1};
     }
-    calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 4};
+    calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 5};
     if (!db_batch(c->hot, calls, n, DB_ANSWER_LIMIT_MS, NULL, f)) {
         return false;
     }
@@ -95,9 +99,15 @@ struct news {
 
 static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
 {
-    struct news news = {.news = PACE_NOTHING, .unsettled = rows_bool(rows, 0, UNSETTLED)};
+    int64_t message = rows_int(rows, 0, MESSAGE); /* above those that the relay has read */
+    struct news news = {.news = message > c->message ? PACE_ROWS : PACE_NOTHING,
+                        .unsettled = rows_bool(rows, 0, UNSETTLED)};
     struct snapshot snapshot;
     int64_t mark = c->watermark.id;
+    if (message > 0) {
+        relay_call(c->relay);
+        c->message = message;
+    }
     snapshot_read(&snapshot, rows_text(rows, 0, RUNNING), rows_int(rows, 0, XMAX),
                   rows_int(rows, 0, NEXT));
     watermark_snapshot(&c->watermark, &snapshot);

@@ -1,6 +1,7 @@
 #include "cleaner/metrics.h"
 
 #include "cleaner/chores.h"
+#include "cleaner/relay.h"
 #include "cleaner/statistics.h"
 #include "core/base/now.h"
 #include "core/http/metric.h"
@@ -13,9 +14,10 @@
 struct standing {
     int64_t moved_ms; /* 0 = its loop has not begun */
     bool up, leads, led, broker, broker_up;
-    bool failing[CHORE_COUNT], depth_failing;
+    bool failing[CHORE_COUNT], depth_failing, relay_failing;
     struct counts totals;
     struct publisher_stats published;
+    struct relay_stats relay;
 };
 
 struct cleaner_metrics {
@@ -40,7 +42,9 @@ void cleaner_metrics_note(const struct cleaner *c, int64_t now_ms)
                          .broker_up = c->broker.connected,
                          .depth_failing = c->depth_failure.is_told,
                          .totals = report_totals(c),
+                         .relay_failing = c->relay_failure.is_told,
                          .published = c->broker};
+    relay_stats(c->relay, &s.relay);
     for (size_t i = 0; i < CHORE_COUNT; i++) {
         s.failing[i] = c->chores[i].logged;
     }
@@ -104,6 +108,13 @@ static void write_broker(const struct standing *s, struct buf *b)
                    "Wake-ups that RabbitMQ refused: its window was full.", s->published.held_back);
     metric_counter(b, "tenon_wakeups_dropped_total",
                    "Wake-ups that were not sent: RabbitMQ was away or slow.", s->published.dropped);
+    metric_counter(b, "tenon_messages_sent_total",
+                   "Messages of tenon.publish that RabbitMQ has confirmed.", s->relay.sent);
+    metric_counter(b, "tenon_messages_refused_total",
+                   "Times that RabbitMQ refused a message, or no queue got it.", s->relay.refused);
+    metric_counter(b, "tenon_messages_expired_total",
+                   "Messages that expired or were deleted before they were sent.",
+                   s->relay.expired);
 }
 
 static void write_standing(const struct standing *s, struct buf *b)
@@ -123,6 +134,7 @@ static void write_standing(const struct standing *s, struct buf *b)
                    s->failing[i]);
     }
     metric_int(b, "tenon_chore_failing", LABELS({"chore", "depth"}), s->depth_failing);
+    metric_int(b, "tenon_chore_failing", LABELS({"chore", "relay"}), s->relay_failing);
     metric_counter(b, "tenon_recoveries_total",
                    "Tasks that were recovered: from dead workers, or past their deadline.",
                    n->recovered);

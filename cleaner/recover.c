@@ -101,8 +101,7 @@ static void take_fewer(struct cleaner *c, struct fault *f)
  * others. */
 static void skip_broken(struct cleaner *c, const struct fault *f)
 {
-    bool passing = f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
-    if (!passing && c->chores[CHORE_RECOVER].failures >= PIECE_TRIES - 1) {
+    if (!fault_passes(f) && c->chores[CHORE_RECOVER].failures >= PIECE_TRIES - 1) {
         pass_skip(&c->pass);
     }
 }

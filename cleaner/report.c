@@ -2,6 +2,7 @@
 
 #include "cleaner/depth.h"
 #include "cleaner/failure.h"
+#include "cleaner/relay.h"
 
 #include "core/base/log.h"
 #include "core/base/now.h"
@@ -39,6 +40,18 @@ static void report_depth(struct cleaner *c)
     }
 }
 
+/* The relay, likewise: why it cannot send while RabbitMQ is there. */
+static void report_relay(struct cleaner *c)
+{
+    struct relay_stats now;
+    relay_stats(c->relay, &now);
+    if (now.error[0] == '\0' || !c->broker.connected) {
+        failure_end(c, &c->relay_failure, "relay");
+    } else {
+        failure_note(c, &c->relay_failure, "relay", now.error, now_ms());
+    }
+}
+
 /* Those of the publisher add up by themselves. */
 static void add_totals(struct counts *totals, const struct counts *n)
 {
@@ -64,10 +77,15 @@ static void report_counts(struct cleaner *c)
     static const struct counts nothing;
     struct counts *n = &c->counts;
     struct otlp_stats spans;
+    struct relay_stats relay;
     otlp_stats(c->otlp, &spans);
+    relay_stats(c->relay, &relay);
     n->published = c->broker.published - c->reported.published;
     n->held_back = c->broker.held_back - c->reported.held_back;
     n->dropped = c->broker.dropped - c->reported.dropped;
+    n->sent = relay.sent - c->relayed.sent;
+    n->refused = relay.refused - c->relayed.refused;
+    n->expired = relay.expired - c->relayed.expired;
     n->spans_sent = spans.sent - c->spans.sent;
     n->spans_dropped = spans.dropped - c->spans.dropped;
     if (memcmp(n, &nothing, sizeof nothing) != 0) {
@@ -76,10 +94,18 @@ static void report_counts(struct cleaner *c)
                   LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),
                   LOG_NUM("dead", n->dead), LOG_NUM("workers_dead", n->workers),
                   LOG_NUM("published", n->published), LOG_NUM("held_back", n->held_back),
-                  LOG_NUM("dropped", n->dropped), LOG_NUM("spans_sent", n->spans_sent),
-                  LOG_NUM("spans_dropped", n->spans_dropped));
+                  LOG_NUM("dropped", n->dropped), LOG_NUM("messages_sent", n->sent),
+                  LOG_NUM("messages_refused", n->refused), LOG_NUM("messages_expired", n->expired),
+                  LOG_NUM("spans_sent", n->spans_sent), LOG_NUM("spans_dropped", n->spans_dropped));
+    }
+    if (n->refused > 0) {
+        log_event(LOG_WARNING, LOG_EVENT("messages_refused"), LOG_NUM("messages", n->refused),
+                  LOG_TEXT("exchange", relay.exchange), LOG_TEXT("error", relay.refusal));
     }
     c->reported = c->broker;
+    c->relayed.sent = relay.sent;
+    c->relayed.refused = relay.refused;
+    c->relayed.expired = relay.expired;
     add_totals(&c->totals, n);
     c->spans = spans;
     *n = (struct counts){0};
@@ -100,6 +126,7 @@ bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f)
         report_broker(c);
     }
     report_depth(c);
+    report_relay(c);
     if (turn->now_ms >= c->report_ms) {
         report_counts(c);
         c->report_ms = turn->now_ms + CLEANER_REPORT_MS;

@@ -69,7 +69,7 @@ static void log_up(const struct cleaner *c)
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */
 static bool is_final(const struct cleaner *c, const struct fault *f)
 {
-    return c->once || f->code == FAULT_SCHEMA || (f->code != FAULT_RETRY && !c->was_up);
+    return c->once || f->code == FAULT_SCHEMA || (!fault_passes(f) && !c->was_up);
 }
 
 static void note_down(struct cleaner *c, const struct fault *f)

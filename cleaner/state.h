@@ -22,7 +22,8 @@ enum {
     CLEANER_NOTICE_BYTES = 7800,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
     CLEANER_LEADERLESS_MS = 10000, /* without a leader for this long is an error */
     CLEANER_REPORT_MS = 60000,     /* between two statistics lines */
-    CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end, whatever hangs */
+    CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end */
+    CLEANER_STOP_LIMIT_S = 1,      /* the same, whatever hangs */
     CLEANER_SPANS_LIMIT_MS = 200,  /* for spans after SIGTERM; the publisher takes half a second */
     CLEANER_FLUSH_LIMIT_MS = 5000  /* how long --once waits for confirms */
 };
@@ -36,6 +37,7 @@ struct counts {
     int64_t dead;                          /* tasks that ended dead in a recovery */
     int64_t workers;                       /* workers declared dead */
     int64_t published, held_back, dropped; /* by the publisher */
+    int64_t sent, refused, expired;        /* messages, by the relay */
     int64_t spans_sent, spans_dropped;
 };
 
@@ -107,6 +109,7 @@ struct cleaner {
     struct watermark watermark;
     struct settled settled;
     struct pace pace;
+    int64_t message;                /* the newest of the outbox that fresh rows told of */
     bool notified;                  /* a NOTIFY came since fresh rows were read last */
     bool reread;                    /* they are read a second time at once */
     bool called;                    /* there was something to settle since it was done last */
@@ -124,10 +127,15 @@ struct cleaner {
     struct counts totals;          /* without those in `counts` */
     struct publisher_stats broker; /* as last seen */
     struct failure broker_failure;
+    struct relay *relay; /* NULL: works without a broker */
+    struct failure relay_failure;
     struct depth *depth; /* NULL: --once */
     struct failure depth_failure;
     struct publisher_stats reported; /* at the last statistics line */
-    struct otlp_stats spans;         /* the same */
+    struct {
+        int64_t sent, refused, expired;
+    } relayed;               /* the same, of the relay */
+    struct otlp_stats spans; /* the same */
     int64_t report_ms;
     struct cleaner_metrics *metrics; /* NULL = nobody is shown any */
     int exit_code;

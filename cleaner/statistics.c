@@ -27,7 +27,10 @@ enum {
     F_LATE_MS,
     F_PAUSED,
     F_DEPTH_MS,
-    F_OLDEST_MS
+    F_OLDEST_MS,
+    F_WAITING,
+    F_REFUSED,
+    F_MESSAGE_MS
 };
 enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
 enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_SUSPECT, B_FLOWS };
@@ -132,6 +135,22 @@ static void put_fleet(struct buf *b, const struct rows *r)
                  rows_bool(r, 0, F_PAUSED));
 }
 
+static void put_outbox(struct buf *b, const struct rows *r)
+{
+    metric_gauge(b, "tenon_outbox_waiting",
+                 "Messages that RabbitMQ does not have yet and did not refuse, counted in the "
+                 "newest 10,000.",
+                 rows_int(r, 0, F_WAITING));
+    metric_gauge(b, "tenon_outbox_refused",
+                 "Messages that RabbitMQ refused and that are still in the outbox, counted to "
+                 "10,000.",
+                 rows_int(r, 0, F_REFUSED));
+    metric_head(b, "tenon_outbox_oldest_seconds", "gauge",
+                "Age of the oldest message that is to be sent; 0 = none is.");
+    metric_seconds(b, "tenon_outbox_oldest_seconds", NO_LABELS,
+                   rows_is_null(r, 0, F_MESSAGE_MS) ? 0 : rows_int(r, 0, F_MESSAGE_MS) * 1000);
+}
+
 /* One line for each limit that has a value. */
 static void put_limit(struct buf *b, const struct rows *r, int column, const char *name,
                       const char *help)
@@ -196,6 +215,7 @@ static void take(struct statistics *s, const struct db_call *calls)
     put_queues(&s->text, calls[QUEUES].rows);
     put_unhandled(&s->text, calls[UNHANDLED].rows);
     put_fleet(&s->text, calls[FLEET].rows);
+    put_outbox(&s->text, calls[FLEET].rows);
     put_limits(&s->text, calls[LIMITS].rows);
     put_blocked(&s->text, calls[BLOCKED].rows);
     put_pauses(&s->text, calls[PAUSES].rows);
@@ -217,7 +237,7 @@ static void gather(struct statistics *s)
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = bounded, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = bounded, .n_params = 2},
-        [FLEET] = {.statement = &sql_statistics_fleet},
+        [FLEET] = {.statement = &sql_statistics_fleet, .params = bounded, .n_params = 1},
         [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
         [BLOCKED] = {.statement = &sql_statistics_blocked, .params = bounded, .n_params = 1},
         [PAUSES] = {.statement = &sql_statistics_pauses},

@@ -1,5 +1,6 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/relay.h"
 #include "cleaner/statements.h"
 #include "core/base/log.h"
 #include "core/base/point.h"
@@ -15,6 +16,7 @@ enum {
     SCHEDULE_MS,
     SUSPECT,
     SETTLE_MS,
+    MESSAGES,
     LEADER_KEY,
     LED,
     DISTURBED,
@@ -100,6 +102,9 @@ static void hurry(struct cleaner *c, const struct rows *rows, int64_t now_ms)
     }
     if (rows_bool(rows, 0, SUSPECT)) {
         chores_hurry(c, CHORE_WORKERS, now_ms);
+    }
+    if (rows_bool(rows, 0, MESSAGES)) {
+        relay_call(c->relay);
     }
 }
 

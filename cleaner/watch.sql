@@ -29,6 +29,7 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
                           AND start_time IS NULL
                         ORDER BY start_before
                         LIMIT 1)) END) AS settle_ms,
+       tenon.messages_wait() AS messages,
        s.leader_key,
        EXISTS (SELECT FROM held h WHERE h.key = s.leader_key AND h.counts) AS led,
        EXISTS (SELECT FROM held h

@@ -2,6 +2,7 @@
 #include "cleaner/cleaner.h"
 #include "cli/command.h"
 #include "enqueue/enqueue.h"
+#include "intake/intake.h"
 #include "ui/ui.h"
 
 enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000, PATHS_MAX = 1000 }; /* on a command line */
@@ -47,9 +48,15 @@ const struct command_row command_rows[] = {
     COMMAND(SHOW, TASKS, show_run, ARGS(1, 1, "ID"),
             .text = "Show everything about a task, with its failed attempts.",
             .examples = {"tenon show 4711", "tenon show 4711 --json"}),
+    COMMAND(LOGS, TASKS, logs_run, ARGS(1, 1, "ID"),
+            .text = "Print the lines that handlers logged while a task ran.",
+            .examples = {"tenon logs 4711 --follow", "tenon logs 4711 --level warning --json"}),
     COMMAND(WHY, TASKS, why_run, ARGS(1, 1, "ID"),
             .text = "Explain in a sentence why a task is in its state, and what to do.",
             .examples = {"tenon why 4711", "tenon why 4711 --json"}),
+    COMMAND(DEAD, TASKS, dead_run, ARGS(0, 0, ""),
+            .text = "Show the newest dead tasks by error class and kind.",
+            .examples = {"tenon dead", "tenon dead --json"}),
     COMMAND(RETRY, TASKS, act_run, ARGS(0, IDS_MAX, "[ID ...]"),
             .text = "Make dead tasks ready again.",
             .more = "Name the tasks by their ids, or by a filter of at least one option.",
@@ -76,6 +83,13 @@ const struct command_row command_rows[] = {
     COMMAND(FLOW, TASKS, flow_run, ARGS(1, 2, "ID | list | cancel ID | close ID"),
             .text = "Show, cancel or close flows and batches.",
             .examples = {"tenon flow list", "tenon flow 17", "tenon flow cancel 17"}),
+    COMMAND(
+        OUTBOX, TASKS, outbox_run, ARGS(1, IDS_MAX, "list | retry|delete [ID ...] | replay"),
+        .text = "List, retry, delete and replay messages for RabbitMQ.",
+        .more = "The messages are those of tenon.publish that RabbitMQ does not have yet. `replay` "
+                "publishes\nthose again that were sent while `outbox_keep` was set.",
+        .examples = {"tenon outbox list --state refused", "tenon outbox retry --exchange orders",
+                     "tenon outbox replay --since '2030-01-31 08:00+01' --exchange orders"}),
 
     COMMAND(QUEUE, QUEUES, defaults_run, ARGS(0, 1, "[NAME]"),
             .text = "Show queues, or set the defaults of one.",
@@ -106,6 +120,12 @@ const struct command_row command_rows[] = {
             .examples = {"tenon limit set tenant --max-running 5 --fair",
                          "tenon limit set openai --max-starts 100/1min",
                          "tenon limit pause tenant:42 --why 'unpaid'"}),
+    COMMAND(SYNC, PLANS, sync_run, ARGS(1, 1, "FILE"),
+            .text = "Apply what an application says about its queues, kinds, limits and schedules.",
+            .more =
+                "The file is JSON, as for tenon.sync of SQL; - reads it from stdin. What it does "
+                "not\nname stays unchanged.",
+            .examples = {"tenon sync tasks.json", "tenon sync tasks.json --dry-run"}),
 
     DAEMON(
         WORKER, FLEET, worker_command_main, ARGS(0, 1, "[PAYLOAD-FILE]"), .text = "Run tasks.",
@@ -116,6 +136,11 @@ const struct command_row command_rows[] = {
     DAEMON(CLEANER, FLEET, cleaner_main, ARGS(0, 0, ""),
            .text = "Wake workers, recover the tasks of dead workers, delete old history.",
            .examples = {"tenon cleaner", "tenon cleaner --once"}),
+    DAEMON(INTAKE, FLEET, intake_main, ARGS(0, 0, ""),
+           .text = "Make tasks of the messages in queues of RabbitMQ.",
+           .examples = {"tenon intake --from orders --kind take_order",
+                        "tenon intake --from events --kind-from type --allow-kinds 'order.*'",
+                        "tenon intake --from-stream audit --kind archive --envelope"}),
     DAEMON(SCALER, FLEET, scaler_main, ARGS(0, 0, ""),
            .text = "Run a command whenever more or fewer workers are needed.",
            .examples = {"tenon scaler --max 20 --exec 'docker compose up -d --scale worker={n}'",
@@ -132,6 +157,11 @@ const struct command_row command_rows[] = {
     DAEMON(UI, FLEET, ui_main, ARGS(0, 0, ""), .text = "Serve the page for the browser.",
            .examples = {"tenon ui",
                         "tenon ui --listen 0.0.0.0:7070 --password-file /etc/tenon/ui.passwords"}),
+    COMMAND(MCP, FLEET, mcp_run, ARGS(0, 0, ""),
+            .text = "Serve tools to an AI assistant, by the Model Context Protocol on stdin and "
+                    "stdout.",
+            .more = "The tools only read, unless --allow-acts is given.",
+            .examples = {"tenon mcp", "tenon mcp --allow-acts"}),
     COMMAND(AUDIT, FLEET, audit_run, ARGS(0, 0, ""),
             .text = "Show who changed tasks, queues, limits and schedules, and when.",
             .examples = {"tenon audit", "tenon audit --limit 200 --json"}),

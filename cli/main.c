@@ -113,7 +113,7 @@ static int run_with(const struct command_row *row, const struct options *o, stru
 
 static int run(const struct command_row *row, int argc, char **argv)
 {
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     struct options *o = NULL;
     int code = options_read(row->command, argc, argv, &o, &f) ? run_with(row, o, &f)
                                                               : fault_exit_code(&f);

@@ -80,9 +80,11 @@ static void put_option(FILE *out, const struct option_row *row)
     option_describe(row, &b);
     buf_put_text(&b, " Commands: ");
     option_commands(row->commands, &b);
-    if (!row->typed) {
+    if (!row->typed || row->untyped) {
         buf_printf(&b, ". Variable: `%s`%s%s", variable, row->env ? " or " : "",
-                   row->env ? row->env : "");
+                   row->env       ? row->env
+                   : row->untyped ? " (intake)"
+                                  : "");
     }
     buf_put_text(&b, ".");
     put_line(out, buf_text(&b));

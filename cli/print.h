@@ -16,6 +16,15 @@ enum { PRINT_BYTES_MAX = 16 << 20, TABLE_COLUMNS_MAX = 12 };
 /* Put a UTF-8 text so that it is harmless on a terminal and stays on one line. */
 void put_safe(struct buf *b, const char *text);
 
+/* How many columns there are for a line: of the variable COLUMNS, else of the terminal; 0 = it does
+ * not matter, as nobody reads it there. */
+int print_width(void);
+
+/* A text and a line's end. Where the width matters, it is broken between words, and where the text
+ * has line ends; each further line begins after `indent` blanks.
+ *   column   how much of the first line has been printed */
+void print_wrapped(int column, int indent, const char *text);
+
 /* "key            text" and a line's end; nothing when the text is NULL or "". */
 void print_pair(const char *key, const char *text);
 
@@ -27,9 +36,12 @@ bool print_act(struct rows *rows, bool json);
  * And free it. ret: is there any row? */
 bool print_shown(struct rows *rows, bool json);
 
-/* Rows in columns that are as wide as they must be. */
+/* Rows in columns that are as wide as they must be. Where that is wider than print_width(), the
+ * columns that may be cut are, the widest first.
+ *   heads   one that begins with '>' is aligned right, like its cells; with '<', it may be cut; the
+ *           last may begin with '^': in a table that is too wide it is a line below its row */
 struct table {
-    const char *const *heads; /* a head that begins with '>' is aligned right, like its cells */
+    const char *const *heads;
     size_t columns;
     struct buf cells; /* harmless texts, each with its NUL */
     size_t n_cells;

@@ -27,9 +27,16 @@ install(FILES ${CMAKE_BINARY_DIR}/tenon-config.cmake ${CMAKE_BINARY_DIR}/tenon-c
 install(EXPORT tenon NAMESPACE tenon:: FILE tenon-targets.cmake DESTINATION ${CONFIG_DIR} COMPONENT libtenon-dev)
 
 # --- what only packages have: settings, which an upgrade keeps, and what Debian wants to read
-install(FILES packaging/etc/worker.env packaging/etc/cleaner.env packaging/etc/ui.env DESTINATION /etc/tenon
+install(FILES packaging/etc/worker.env packaging/etc/cleaner.env packaging/etc/intake.env packaging/etc/ui.env DESTINATION /etc/tenon
         PERMISSIONS OWNER_READ OWNER_WRITE COMPONENT tenon EXCLUDE_FROM_ALL)
 install(FILES packaging/etc/handlers.conf DESTINATION /etc/tenon COMPONENT tenon EXCLUDE_FROM_ALL)
+
+set(TENON_REVISION "" CACHE STRING "what the version of the packages ends with")
+set(DEBIAN_VERSION ${PROJECT_VERSION})
+if(TENON_REVISION)
+  set(DEBIAN_VERSION ${PROJECT_VERSION}-${TENON_REVISION})
+  set(CPACK_DEBIAN_PACKAGE_RELEASE ${TENON_REVISION})
+endif()
 
 # package(NAME SECTION DEPENDS TEXT): the files of the component NAME
 set(CPACK_COMPONENTS_ALL)
@@ -58,7 +65,7 @@ An application inserts a task in its own transaction; near the commit a worker
 is woken through RabbitMQ.
 
 This package has the library with which producers in C enqueue tasks.")
-package(libtenon-dev libdevel "libtenon1 (= ${PROJECT_VERSION}), libpq-dev" "transactional background tasks for PostgreSQL, header
+package(libtenon-dev libdevel "libtenon1 (= ${DEBIAN_VERSION}), libpq-dev" "transactional background tasks for PostgreSQL, header
 An application inserts a task in its own transaction; near the commit a worker
 is woken through RabbitMQ.
 

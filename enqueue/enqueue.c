@@ -70,14 +70,14 @@ static tenon_task task_of(const struct options *o, const char *payload)
     return task;
 }
 
-enum { KEYS_MAX = 5 /* one more than are allowed, which the database says */ };
+enum { TEXTS_MAX = 11 /* more than are allowed, which the database says */ };
 
-static size_t limit_keys_of(const struct options *o, const char *keys[KEYS_MAX])
+static size_t texts_of(const struct options *o, enum option_id id, const char *texts[TEXTS_MAX])
 {
-    size_t n = option_items(o, OPTION_LIMIT_KEYS);
-    n = n < KEYS_MAX ? n : KEYS_MAX;
+    size_t n = option_items(o, id);
+    n = n < TEXTS_MAX ? n : TEXTS_MAX;
     for (size_t i = 0; i < n; i++) {
-        keys[i] = option_item(o, OPTION_LIMIT_KEYS, i);
+        texts[i] = option_item(o, id, i);
     }
     return n;
 }
@@ -99,10 +99,12 @@ static bool insert(tenon *t, const struct options *o, const char *payload, int64
                    struct fault *f)
 {
     struct db *db = NULL;
-    const char *keys[KEYS_MAX];
+    const char *keys[TEXTS_MAX], *tags[TEXTS_MAX];
     tenon_task task = task_of(o, payload);
     task.limit_keys = keys;
-    task.n_limit_keys = limit_keys_of(o, keys);
+    task.n_limit_keys = texts_of(o, OPTION_LIMIT_KEYS, keys);
+    task.tags = tags;
+    task.n_tags = texts_of(o, OPTION_TAGS, tags);
     int64_t *parents = NULL;
     bool ok = parents_of(o, &parents, &task.n_depends_on, f);
     task.depends_on = parents;

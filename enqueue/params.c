@@ -77,6 +77,7 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         number(p->numbers[7], task->flow, 0),
         ids_of(&p->depends_on, task->depends_on, task->n_depends_on),
         task->on_parent_dead,
+        texts_of(&p->tags, task->tags, task->n_tags),
         task->trace,
         task->prepared ? "false" : "true",
         p->announced ? "true" : "false",
@@ -84,11 +85,12 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
     for (size_t i = 0; i < PARAMS_N; i++) {
         p->values[i] = values[i];
     }
-    return !p->limit_keys.failed && !p->depends_on.failed;
+    return !p->limit_keys.failed && !p->depends_on.failed && !p->tags.failed;
 }
 
 void params_clear(struct params *p)
 {
     buf_clear(&p->limit_keys);
     buf_clear(&p->depends_on);
+    buf_clear(&p->tags);
 }

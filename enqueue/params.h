@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    PARAMS_N = 22,
+    PARAMS_N = 23,
     PARAMS_PAYLOAD = 1,
     PARAMS_UNIQUE_KEY = 6,
     PARAMS_NUMBER_BYTES = 40,
@@ -19,7 +19,7 @@ enum {
 struct params {
     const char *values[PARAMS_N]; /* in PostgreSQL's text form, NULL is SQL's NULL */
     char numbers[8][PARAMS_NUMBER_BYTES];
-    struct buf limit_keys, depends_on;
+    struct buf limit_keys, depends_on, tags;
     bool announced; /* we publish the id ourselves */
 };
 

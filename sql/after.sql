@@ -25,12 +25,12 @@ DECLARE
 BEGIN
     FOR f IN SELECT p.oid FROM pg_proc p
               WHERE p.pronamespace = 'tenon'::regnamespace AND p.proname = ANY ('{
-                        ahead_of,await,backlog_seen,bad_ancestor,cancel,cancel_members,candidates,change,check_parents,
-                        claim_alone,extend,few,few_later,finish,finish_many,has_notes,has_tasks,has_unsettled,holder,join_flow,join_holder,
-                        join_waiting,last_of_steps,limit_changed,limit_in_way,limit_raised,list,may_retry,parent_results,progress,purge_flows,
+                        ahead_of,await,may_publish,messages_wait,newest_message,outbox_depth,relay_done,relay_failed,relay_read,relay_watch,backlog_seen,bad_ancestor,cancel,cancel_members,candidates,change,check_parents,
+                        claim_alone,enqueue_tasks,extend,few,few_later,finish,finish_many,has_notes,has_tasks,has_unsettled,holder,join_flow,join_holder,
+                        join_waiting,last_of_steps,log_message,limit_changed,limit_in_way,limit_raised,list,may_retry,parent_results,progress,purge_flows,
                         queue_limits,queue_depth,queue_names,rate_seen,record_end,record_steps,recover,requeue,result,search,settle_again,settle_all,
-                        settle_flows,settle_keys,settle_limits,settle_signals,slots_for,step,steps,steps_of,suspects_due,take_limit,
-                        take_turn,unblock,wait_signal,why_alone,why_ended,why_limited,why_one_of,why_parents,why_suspected}'::text[]) LOOP
+                        settle_flows,settle_keys,settle_limits,settle_signals,slots_for,step,steps,steps_of,suspects_due,take_limit,that_recorded,
+                        take_turn,unblock,undo_ids,wait_signal,why_alone,why_ended,why_limited,why_one_of,why_parents,why_suspected}'::text[]) LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', f);
         EXECUTE format('ALTER FUNCTION %s SET jit = off', f);
     END LOOP;
@@ -44,6 +44,7 @@ BEGIN
     FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
                FROM (VALUES ('tenon.task'::regclass,
                              '{tenon.again,tenon.unique_hold,tenon.history,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks,tenon.anywhere}'::regclass[]),
+                            ('tenon.message', '{tenon.message_sent,tenon.outbox}'),
                             ('tenon.schedule', '{tenon.schedules}'), ('tenon.paused', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
                     ) s (source, copies)
                JOIN pg_attribute t ON t.attrelid = s.source AND t.attnum > 0 AND NOT t.attisdropped
@@ -57,6 +58,7 @@ END $$;
 -- is left for tenon adopt.
 INSERT INTO tenon.setting (confined) SELECT EXISTS (SELECT FROM tenon.producer) WHERE NOT EXISTS (SELECT FROM tenon.setting);
 INSERT INTO tenon.settler SELECT true WHERE NOT EXISTS (SELECT FROM tenon.settler);
+INSERT INTO tenon.relay SELECT true WHERE NOT EXISTS (SELECT FROM tenon.relay);
 INSERT INTO tenon.home
 SELECT h.* FROM tenon.home_here() h WHERE NOT EXISTS (SELECT FROM tenon.home) AND NOT EXISTS (SELECT FROM tenon.task);
 

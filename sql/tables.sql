@@ -15,7 +15,8 @@
 --   history        task done, cancelled or expired                      what ends a task
 --   dead           task that failed for good                            requeue and recover
 --   attempt        attempt that did not end well                        requeue and recover
---   partition      partition of history and attempt                     make_partitions, drop_history
+--   log_line       line that a handler logged                           workers, tenon.log_message
+--   partition      partition of history, attempt and the like           make_partitions, drop_history
 --   unique_hold    key enqueued with unique_for                         producers
 --   again          enqueue that waits for the holder of its key         producers; settle
 --   again_note     key whose holder has ended                           what ends a task; settle
@@ -37,6 +38,12 @@
 --   depth          queue and kind with tasks, counted by state          the leading cleaner
 --   depth_count    (one row) when that was counted                      the leading cleaner
 --   chore_failure  chore that keeps failing                             cleaners
+--   publisher      role confined to some exchanges                      tenon setup
+--   message        message that RabbitMQ does not have yet              tenon.publish; the relay
+--   message_sent   message that was sent, for outbox_keep               the relay
+--   relay          (one row) token of the session that relays           the relay
+--   seen           message that a consumer has seen                     tenon.once, tenon intake
+--   stream_place   stream of RabbitMQ that tenon intake reads           tenon intake
 --   settler        (one row) locked by the session that settles         nobody
 --   set_aside      row or part of settle that was too slow, left out    settle, recover
 --
@@ -61,6 +68,11 @@ CREATE TABLE tenon.setting (
     confined          boolean  NOT NULL DEFAULT false,
     signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(signal_keep, 3600, 31536000000)),
     audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(audit_keep, 0.000001, 31536000000)),
+    outbox_keep       interval NOT NULL DEFAULT '0'
+                               CHECK (tenon.is_span(outbox_keep, 0, 0) OR tenon.is_span(outbox_keep, 3600, 31536000000)),
+    once_keep         interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(once_keep, 3600, 31536000000)),
+    log_keep          interval NOT NULL DEFAULT '7 days'
+                               CHECK (tenon.is_span(log_keep, 0, 0) OR tenon.is_span(log_keep, 3600, 31536000000)),
     leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
@@ -76,9 +88,12 @@ COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task t
 COMMENT ON COLUMN tenon.setting.confined IS 'Internal: true while `tenon.producer` has rows.';
 COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for tasks that wait for it later; at least an hour.';
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
+COMMENT ON COLUMN tenon.setting.outbox_keep IS 'Yours to set: how long messages that were sent to RabbitMQ stay in `tenon.message_sent`, from where `tenon outbox replay` publishes them again. 0, the default, keeps none; otherwise at least an hour. They are deleted in portions, each within a 24th of this time more.';
+COMMENT ON COLUMN tenon.setting.once_keep IS 'Yours to set: how long `tenon.once` and `tenon intake` remember a message at least, unless the call gives `keep`; at least an hour. Set it longer than the longest time after which a message can be delivered again.';
+COMMENT ON COLUMN tenon.setting.log_keep IS 'Yours to set: how long the lines that handlers logged stay in `tenon.log_line`, at least an hour; they are deleted in portions, each within a 24th of this time more. With 0, no lines are stored.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'Internal: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'Internal: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
-COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: the maximum number of rows of `tenon.history` and of `tenon.attempt`. At about a twentieth more, the oldest are deleted, whatever their age.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: the maximum number of rows of each of `tenon.history`, `tenon.attempt`, `tenon.log_line` and `tenon.message_sent`. At about a twentieth more, the oldest are deleted, whatever their age.';
 
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
@@ -110,6 +125,9 @@ CREATE TABLE tenon.kind (
     on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     max_crashes  integer  CHECK (max_crashes BETWEEN 2 AND 100),
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
+    limit_keys   text[],
+    history_keep interval CHECK (tenon.is_span(history_keep, 3600, 31536000000)),
+    dead_keep    interval CHECK (tenon.is_span(dead_keep, 3600, 31536000000)),
     limited      boolean  NOT NULL DEFAULT false
 );
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the queue; operators change them with `tenon.set_kind`. A kind needs no row. Defaults are copied into a task when it is enqueued.';
@@ -122,6 +140,9 @@ COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: the minimum `timeo
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: the delay before a retry: `polynomial`; `exponential(10 s, 1 h, 10 %)`, `linear(...)` or `constant(...)` with the first delay, optionally the longest (30 days) and the random addition (10 %); or `polynomial(1 day, 10 %)` with the longest (30 days) and the random addition (10 n s); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task of it dies; its payload is the whole dead task. NULL = that of `tenon.setting`. When such a task dies itself, no further one is enqueued.';
 COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
+COMMENT ON COLUMN tenon.kind.limit_keys IS 'Yours to set: the limit keys of its tasks that are enqueued without limit keys; NULL = none.';
+COMMENT ON COLUMN tenon.kind.history_keep IS 'Yours to set: how long its ended tasks stay in `tenon.history`, at least an hour; NULL = `history_keep` of `tenon.setting`.';
+COMMENT ON COLUMN tenon.kind.dead_keep IS 'Yours to set: how long its dead tasks stay in `tenon.dead`, at least an hour; NULL = `dead_keep` of `tenon.setting`.';
 COMMENT ON COLUMN tenon.kind.limited IS 'Internal: there is a limit `kind/NAME` (`tenon.set_limit`), and tasks of it get that key when they are enqueued.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what happens when a run reaches its timeout: `retry` counts a failure, `dead` makes the task dead.';
 CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
@@ -188,7 +209,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `remove_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `remove_limit`, `pause_limit`, `resume_limit` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `undo` (of a retry), `drain`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `remove_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `remove_limit`, `pause_limit`, `resume_limit` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes and the reason, if they were given. `web_user`: the user who had logged in to `tenon ui`, from the session''s `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found but did not change: another session had locked them, or another task holds their unique key.';
@@ -241,7 +262,10 @@ CREATE TABLE tenon.task (
     flow         bigint,
     limit_keys   text[],
     awaited      boolean,
+    watched      boolean,
     max_crashes  integer,
+    tags         text[],
+    undo         jsonb,
     PRIMARY KEY (id)
 ) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
@@ -271,6 +295,9 @@ COMMENT ON COLUMN tenon.task.retry IS 'The delay before a retry, in the form of 
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'The progress that its handler recorded last (`tenon.progress`); the next attempt gets it.';
 COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
+COMMENT ON COLUMN tenon.task.watched IS 'Somebody wants to know of its progress (`tenon.await`).';
+COMMENT ON COLUMN tenon.task.tags IS 'The tags that were given when it was enqueued; NULL = none.';
+COMMENT ON COLUMN tenon.task.undo IS 'Of a task that was retried when it was dead: what its row in `tenon.dead` had that is lost here, and its claims then. While it has no more claims, the retry can be undone (`tenon.undo_retry_where`). NULL = it was not retried, or that cannot be undone.';
 COMMENT ON COLUMN tenon.task.step_count IS 'The number of its rows in `tenon.task_step`; NULL = none.';
 COMMENT ON COLUMN tenon.task.step_bytes IS 'The size of its steps in bytes, printed as one object; NULL = none.';
 COMMENT ON COLUMN tenon.task.last_error IS 'The last error, at most 8,192 characters.';
@@ -285,20 +312,24 @@ COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits apply to it; N
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
+CREATE INDEX task_tags ON tenon.task USING gin (tags) WHERE tags IS NOT NULL;
 CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
 CREATE INDEX task_error_class ON tenon.task (error_class) WHERE error_class IS NOT NULL;  -- for lists
 
 -- What unfinished tasks have recorded, a row for each step: as one document in the task's row, each step would write all
 -- that came before it. Only a session that has locked the task writes here. When the task ends, tenon.record_end() deletes the
--- rows; tenon.history and tenon.dead keep them as one object, of which tenon.retry_where() makes rows again.
+-- rows; tenon.history and tenon.dead keep them as one object with the names in their order, of which
+-- tenon.retry_where() makes rows again.
 CREATE TABLE tenon.task_step (
-    task_id bigint,
-    name    text COLLATE "C",
-    value   jsonb NOT NULL,
+    task_id  bigint,
+    position integer NOT NULL,
+    name     text COLLATE "C",
+    value    jsonb NOT NULL,
     PRIMARY KEY (task_id, name)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.task_step IS 'The steps that unfinished tasks have recorded (`tenon.step`), and the signals that they have received; the next attempt gets them.';
 COMMENT ON COLUMN tenon.task_step.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.task_step.position IS 'The steps of a task are numbered from 1, in the order in which they were recorded.';
 COMMENT ON COLUMN tenon.task_step.name IS 'The name of the step or signal.';
 COMMENT ON COLUMN tenon.task_step.value IS 'What was recorded first under the name.';
 
@@ -322,21 +353,25 @@ COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, w
 COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits release it.';
 COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
 
--- The partition where new rows of tenon.history go, and of tenon.attempt. A sequence, since a column's default can read it, and
+-- The partition where new rows of tenon.history go, and of each table that is partitioned like it. A sequence, since a column's default can read it, and
 -- no open transaction stops it.
 CREATE SEQUENCE tenon.history_part AS integer;
 CREATE SEQUENCE tenon.attempt_part AS integer;
+CREATE SEQUENCE tenon.message_sent_part AS integer;
+CREATE SEQUENCE tenon.log_line_part AS integer;
 
 -- The partitions that rows have gone to. Partitions by number and not by time: a new one is begun when one is full, whatever the rate.
 CREATE TABLE tenon.partition (
-    parent   text        NOT NULL CHECK (parent IN ('history', 'attempt')),
+    parent   text        NOT NULL CHECK (parent IN ('history', 'attempt', 'message_sent', 'log_line')),
     part     integer     NOT NULL,
     begun_at timestamptz NOT NULL,
+    swept    text[]      NOT NULL DEFAULT '{}',
     PRIMARY KEY (parent, part)
 );
-COMMENT ON TABLE tenon.partition IS 'The partitions of `tenon.history` and `tenon.attempt` (each is a table named like `history_` and its number): 20 to 50, at most 100, of each. Rows go to the newest one; an old one is dropped when its time has come.';
-COMMENT ON COLUMN tenon.partition.parent IS '`history` or `attempt`.';
+COMMENT ON TABLE tenon.partition IS 'The partitions of `tenon.history`, `tenon.attempt`, `tenon.message_sent` and `tenon.log_line` (each is a table named like `history_` and its number): 20 to 50, at most 100, of each. Rows go to the newest one; an old one is dropped when its time has come. `history_0` has no row here: rows of kinds that are kept longer than the others move there.';
+COMMENT ON COLUMN tenon.partition.parent IS '`history`, `attempt`, `message_sent` or `log_line`.';
 COMMENT ON COLUMN tenon.partition.part IS 'Its number.';
+COMMENT ON COLUMN tenon.partition.swept IS 'Kinds with a `history_keep` of their own whose rows were removed from it.';
 COMMENT ON COLUMN tenon.partition.begun_at IS 'When rows began to go there: those of the one before are not younger.';
 
 -- Append-only.
@@ -363,11 +398,13 @@ CREATE TABLE tenon.history (
     enqueued_by text,
     limit_keys  text[],
     steps       jsonb,
+    step_names  text[],
     timeout_ms  bigint,
     max_attempts integer,
     retry       text,
     progress    jsonb,
-    max_crashes integer
+    max_crashes integer,
+    tags        text[]
 ) PARTITION BY LIST (part);
 -- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
 ALTER TABLE tenon.history REPLICA IDENTITY FULL;
@@ -379,6 +416,7 @@ COMMENT ON COLUMN tenon.history.last_error IS 'The last error; for a cancelled t
 COMMENT ON COLUMN tenon.history.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.history.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
 COMMENT ON COLUMN tenon.history.steps IS 'The steps that it had recorded, for one that was cancelled or expired: a retry continues after them.';
+COMMENT ON COLUMN tenon.history.step_names IS 'The names of these steps, in the order in which they were recorded.';
 COMMENT ON COLUMN tenon.history.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry_where`: how long one run may take.';
 COMMENT ON COLUMN tenon.history.max_attempts IS 'The same: the number of failures that makes it dead.';
 COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: the number of crashes in a row that makes it dead.';
@@ -388,6 +426,7 @@ CREATE INDEX history_id ON tenon.history (id);
 -- For lists. Tasks that are done and have no unique key, which are most, are in neither: an entry costs 1 us (docs/decisions/0043).
 CREATE INDEX history_not_done ON tenon.history (outcome) WHERE outcome <> 'done';
 CREATE INDEX history_unique_key ON tenon.history (unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX history_tags ON tenon.history USING gin (tags) WHERE tags IS NOT NULL;
 
 CREATE TABLE tenon.dead (
     dead_at      timestamptz NOT NULL,
@@ -416,19 +455,23 @@ CREATE TABLE tenon.dead (
     compensates  bigint,
     limit_keys   text[],
     steps        jsonb,
+    step_names   text[],
     progress     jsonb,
-    max_crashes  integer
+    max_crashes  integer,
+    tags         text[]
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete_where` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: a retry continues after them.';
+COMMENT ON COLUMN tenon.dead.step_names IS 'The names of these steps, in the order in which they were recorded.';
 COMMENT ON COLUMN tenon.dead.progress IS 'The progress that was recorded last; the attempt after a retry gets it.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: it failed `max_attempts` times; `crashes`: it crashed `max_crashes` times in a row; `handler`: its handler said so; `timeout`: it ran past its timeout, and `on_timeout` of its kind is `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 CREATE INDEX dead_queue ON tenon.dead (queue);
-CREATE INDEX dead_kind ON tenon.dead (kind);
+CREATE INDEX dead_kind ON tenon.dead (kind, dead_at);
 CREATE INDEX dead_error_class ON tenon.dead (error_class);
 CREATE INDEX dead_unique_key ON tenon.dead (unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX dead_tags ON tenon.dead USING gin (tags) WHERE tags IS NOT NULL;
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN (OLD.limit_keys IS NOT NULL)
     EXECUTE FUNCTION tenon.limited_deleted();
 
@@ -466,6 +509,29 @@ COMMENT ON COLUMN tenon.attempt.exit_code IS 'The exit code of the handler''s pr
 COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
 CREATE INDEX attempt_task_id ON tenon.attempt (task_id);
 
+-- Append-only. The id gives the lines of a task their order: a worker writes its lines in the order in which it read them.
+CREATE TABLE tenon.log_line (
+    id      bigint      GENERATED ALWAYS AS IDENTITY,
+    task_id bigint      NOT NULL,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attempt integer     NOT NULL,
+    part    integer     NOT NULL DEFAULT pg_sequence_last_value('tenon.log_line_part'),
+    level   text        NOT NULL CHECK (level IN ('error', 'warning', 'info', 'debug')),
+    message text        NOT NULL,
+    fields  jsonb
+) PARTITION BY LIST (part);
+ALTER TABLE tenon.log_line REPLICA IDENTITY FULL;
+COMMENT ON TABLE tenon.log_line IS 'The lines that handlers logged while their tasks ran: those of pool children, which the worker writes about once a second, and those of `tenon.log_message`. At most 1,000 lines and 256 KiB of each attempt. It is partitioned; the oldest partition is dropped after `log_keep` (`tenon.setting`).';
+COMMENT ON COLUMN tenon.log_line.id IS 'The order of the lines of a task.';
+COMMENT ON COLUMN tenon.log_line.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.log_line.at IS 'When the worker read the line, or when `tenon.log_message` was called.';
+COMMENT ON COLUMN tenon.log_line.attempt IS 'Which attempt it was, from 1.';
+COMMENT ON COLUMN tenon.log_line.part IS 'The number of its partition (`tenon.partition`).';
+COMMENT ON COLUMN tenon.log_line.level IS '`error`, `warning`, `info` or `debug`.';
+COMMENT ON COLUMN tenon.log_line.message IS 'The text, at most 4,096 bytes; the middle of a longer one is left out.';
+COMMENT ON COLUMN tenon.log_line.fields IS 'What the handler added as an object; NULL = nothing, or more than 2,048 bytes.';
+CREATE INDEX log_line_task_id ON tenon.log_line (task_id);
+
 -- --- unique keys --------------------------------------------------------------------------------------------------
 
 -- Keys that are kept for a time though their task may have ended.
@@ -501,6 +567,7 @@ CREATE TABLE tenon.again (
     trace        text,
     enqueued_by  text,
     limit_keys   text[],
+    tags         text[],
     on_conflict  text        NOT NULL,
     debounce     interval    CHECK (tenon.is_span(debounce, 0.001, 2592000)),
     debounce_max interval    CHECK (tenon.is_span(debounce_max, 0.001, 31536000)),
@@ -595,7 +662,7 @@ CREATE TABLE tenon.flow_wait (
     on_dead text NOT NULL,
     PRIMARY KEY (task, parent)
 );
-CREATE INDEX flow_wait_parent ON tenon.flow_wait (parent, task);
+CREATE INDEX flow_wait_parent ON tenon.flow_wait (parent);  -- with task behind it, a plan could look for a task there, and read it all
 COMMENT ON TABLE tenon.flow_wait IS 'The parents for which blocked tasks still wait.';
 COMMENT ON COLUMN tenon.flow_wait.task IS 'The blocked task.';
 COMMENT ON COLUMN tenon.flow_wait.parent IS 'A task that is not done, or whose end was not processed yet.';
@@ -816,6 +883,117 @@ COMMENT ON COLUMN tenon.schedule.last_task IS 'The last task that was made; NULL
 COMMENT ON COLUMN tenon.schedule.skipped IS 'How many ticks made no task because the last one had not ended.';
 COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is retried every minute; NULL: no error.';
 
+-- --- the outbox ---------------------------------------------------------------------------------------------------
+
+CREATE TABLE tenon.publisher (
+    role      regrole PRIMARY KEY,
+    exchanges text[]  NOT NULL
+);
+COMMENT ON TABLE tenon.publisher IS 'Roles that may publish to some exchanges only; `tenon setup --grant-publisher ROLE --exchanges ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
+COMMENT ON COLUMN tenon.publisher.role IS 'The role; it stays this one when it is renamed.';
+COMMENT ON COLUMN tenon.publisher.exchanges IS 'The exchanges that it may publish to; an empty text is the default exchange.';
+
+-- A message is inserted, sent and deleted; nothing claims it. `held` keeps what is behind the first message of its key out of the index
+-- that the relay reads: a million messages of one key are in nobody's way. Only the relay deletes rows and changes `held`, so that the
+-- first message of a key is never held (sql/functions/relay.sql).
+CREATE TABLE tenon.message (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    failed_at    timestamptz,
+    retry_at     timestamptz,
+    tries        integer     NOT NULL DEFAULT 0,
+    held         boolean     NOT NULL DEFAULT false,
+    exchange     text        NOT NULL,
+    routing_key  text        NOT NULL,
+    order_key    text,
+    message_id   text        NOT NULL,
+    content_type text        NOT NULL,
+    headers      jsonb,
+    properties   jsonb,
+    trace        text,
+    published_by text        NOT NULL,
+    error        text        CHECK (length(error) <= 8192),
+    body         bytea       NOT NULL
+);
+COMMENT ON TABLE tenon.message IS 'Messages that were published in a transaction and that RabbitMQ has not confirmed yet; `tenon.outbox` shows them. The relay of the leading cleaner deletes a row when RabbitMQ has confirmed it.';
+COMMENT ON COLUMN tenon.message.id IS 'Its number. Messages with the same order key have ascending numbers in the order of their commits.';
+COMMENT ON COLUMN tenon.message.created_at IS 'When it was published in its transaction.';
+COMMENT ON COLUMN tenon.message.expires_at IS 'From then on it is not sent, and RabbitMQ discards it. NULL = never.';
+COMMENT ON COLUMN tenon.message.failed_at IS 'When RabbitMQ refused it. NULL = it was not refused, or is being tried again.';
+COMMENT ON COLUMN tenon.message.retry_at IS 'When the relay tries it again. NULL = not before `tenon.retry_messages`.';
+COMMENT ON COLUMN tenon.message.tries IS 'How often RabbitMQ refused it.';
+COMMENT ON COLUMN tenon.message.held IS 'Internal: it is behind another message of its order key, and the relay does not look at it yet.';
+COMMENT ON COLUMN tenon.message.exchange IS 'The exchange. An empty text is the default exchange, which routes to the queue that the routing key names.';
+COMMENT ON COLUMN tenon.message.routing_key IS 'The routing key.';
+COMMENT ON COLUMN tenon.message.order_key IS 'Messages with the same order key are sent one after the other, in the order of their commits. NULL = in any order.';
+COMMENT ON COLUMN tenon.message.message_id IS 'The AMQP property message-id: the same each time the message is sent.';
+COMMENT ON COLUMN tenon.message.content_type IS 'The AMQP property content-type.';
+COMMENT ON COLUMN tenon.message.headers IS 'The headers, an object. NULL = none.';
+COMMENT ON COLUMN tenon.message.properties IS 'Other AMQP properties: `type`, `app_id`, `correlation_id`, `reply_to`, `content_encoding`, `priority`. NULL = none.';
+COMMENT ON COLUMN tenon.message.trace IS 'A W3C traceparent, sent as the header `traceparent`.';
+COMMENT ON COLUMN tenon.message.published_by IS 'The role that published it.';
+COMMENT ON COLUMN tenon.message.error IS 'Why RabbitMQ refused it last.';
+COMMENT ON COLUMN tenon.message.body IS 'The body.';
+CREATE INDEX message_waiting ON tenon.message (id) WHERE NOT held AND failed_at IS NULL;
+CREATE INDEX message_order ON tenon.message (order_key, id) WHERE order_key IS NOT NULL;
+CREATE INDEX message_failed ON tenon.message (id) WHERE failed_at IS NOT NULL;
+CREATE INDEX message_retry ON tenon.message (retry_at) WHERE retry_at IS NOT NULL;
+
+-- Append-only.
+CREATE TABLE tenon.message_sent (
+    sent_at      timestamptz NOT NULL,
+    id           bigint      NOT NULL,
+    created_at   timestamptz NOT NULL,
+    part         integer     NOT NULL DEFAULT pg_sequence_last_value('tenon.message_sent_part'),
+    exchange     text        NOT NULL,
+    routing_key  text        NOT NULL,
+    order_key    text,
+    message_id   text        NOT NULL,
+    content_type text        NOT NULL,
+    headers      jsonb,
+    properties   jsonb,
+    trace        text,
+    published_by text        NOT NULL,
+    body         bytea       NOT NULL
+) PARTITION BY LIST (part);
+ALTER TABLE tenon.message_sent REPLICA IDENTITY FULL;
+COMMENT ON TABLE tenon.message_sent IS 'Messages that RabbitMQ has confirmed, while `outbox_keep` lasts (`tenon.setting`). It is partitioned as `tenon.history` is.';
+COMMENT ON COLUMN tenon.message_sent.sent_at IS 'When RabbitMQ had confirmed it.';
+COMMENT ON COLUMN tenon.message_sent.part IS 'The number of its partition (`tenon.partition`).';
+CREATE INDEX ON tenon.message_sent (sent_at);
+
+CREATE TABLE tenon.relay (
+    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+    token bigint  NOT NULL DEFAULT 0
+);
+COMMENT ON TABLE tenon.relay IS 'One row: the token of the session that relays. Each statement of the relay locks this row, and does nothing if another session has taken over.';
+COMMENT ON COLUMN tenon.relay.one IS 'Always true: there is one row.';
+COMMENT ON COLUMN tenon.relay.token IS 'Internal: a random number of the session that relays.';
+
+-- The key decides whether a message was seen; the other index is for the purge. Ids first: consumers are few.
+CREATE TABLE tenon.seen (
+    message_id text COLLATE "C",
+    consumer   text COLLATE "C",
+    until      timestamptz NOT NULL,
+    PRIMARY KEY (message_id, consumer)
+);
+CREATE INDEX seen_until ON tenon.seen (until);
+COMMENT ON TABLE tenon.seen IS 'The messages that consumers have seen (`tenon.once`, `tenon intake`).';
+COMMENT ON COLUMN tenon.seen.message_id IS 'The message.';
+COMMENT ON COLUMN tenon.seen.consumer IS 'Who has seen it: the name that `tenon.once` got, or `intake:` and the name of a queue in RabbitMQ.';
+COMMENT ON COLUMN tenon.seen.until IS 'When the row may be deleted. Until a cleaner deletes it, the message counts as seen.';
+
+CREATE TABLE tenon.stream_place (
+    stream      text PRIMARY KEY,
+    next_offset bigint NOT NULL DEFAULT 0,
+    taken_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE tenon.stream_place IS 'How far `tenon intake` has read the streams of RabbitMQ. The owner of the schema deletes a row to have a stream read again, or changes its offset.';
+COMMENT ON COLUMN tenon.stream_place.stream IS 'The stream.';
+COMMENT ON COLUMN tenon.stream_place.next_offset IS 'The offset from which it continues: all messages before it have become tasks, or were rejected.';
+COMMENT ON COLUMN tenon.stream_place.taken_at IS 'When the last messages were taken.';
+
 -- --- workers and cleaners -----------------------------------------------------------------------------------------
 
 -- One row per start of a worker process. Its session takes a random key first and writes it here then: no stranger can
@@ -828,6 +1006,8 @@ CREATE TABLE tenon.worker (
     slots      integer     NOT NULL,
     queues     text[]      NOT NULL,
     kinds      text[]      NOT NULL,
+    version    text        NOT NULL DEFAULT '',
+    release    text,
     state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
@@ -845,7 +1025,9 @@ COMMENT ON COLUMN tenon.worker.pid IS 'Its process there.';
 COMMENT ON COLUMN tenon.worker.slots IS 'How many handler processes it may run at once.';
 COMMENT ON COLUMN tenon.worker.queues IS 'The queues it serves.';
 COMMENT ON COLUMN tenon.worker.kinds IS 'The kinds it has handlers for.';
-COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes its running tasks; `left`: it ended normally; `dead`: a cleaner saw its lock free, and recovers its tasks.';
+COMMENT ON COLUMN tenon.worker.version IS 'The version of tenon.';
+COMMENT ON COLUMN tenon.worker.release IS 'The release of your code that its handlers are from, as `--release` names it; NULL = not named.';
+COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it claims no more tasks, finishes those that run, and ends; `left`: it ended normally; `dead`: a cleaner saw its lock free, and recovers its tasks.';
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
@@ -856,7 +1038,7 @@ COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Counts of each minute. Each worker updates its own rows every 5 s, so that no worker waits for another; the leading cleaner adds
--- up the rows of all workers after three minutes and keeps the sums for a day.
+-- up the rows of all workers after three minutes, and after 25 hours those of an hour, and keeps the sums for three days.
 CREATE TABLE tenon.minute (
     minute    timestamptz NOT NULL,
     queue     text        NOT NULL,
@@ -871,8 +1053,8 @@ CREATE TABLE tenon.minute (
     run_us    bigint      NOT NULL DEFAULT 0,
     PRIMARY KEY (minute, queue, kind, worker_id)
 );
-COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; kept for a day. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
-COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written.';
+COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; after 25 hours by the hour, and kept for three days. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
+COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written; after 25 hours, of the hour (UTC).';
 COMMENT ON COLUMN tenon.minute.queue IS 'The queue. A worker counts its first 200 pairs of queue and kind separately, and all others as `(other)`.';
 COMMENT ON COLUMN tenon.minute.kind IS 'The kind of the tasks.';
 COMMENT ON COLUMN tenon.minute.worker_id IS 'The worker; 00000000-0000-0000-0000-000000000000: the cleaners, and after three minutes the sum of all workers.';
@@ -979,6 +1161,8 @@ CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
 CREATE TYPE tenon.cron AS (minutes bigint, hours bigint, days bigint, months bigint, weekdays bigint, either boolean);
 -- A filter as it was read; NULL = any.
 CREATE TYPE tenon.filter AS (states text[], queues text[], kinds text[], errors text[], before timestamptz,
-    unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text, flow bigint, limit_key text);
+    unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text, flow bigint, limit_key text, tags text[], undo boolean);
+-- The steps of a task that has ended, and their names in the order in which they were recorded.
+CREATE TYPE tenon.kept_steps AS (steps jsonb, names text[]);
 CREATE TYPE tenon.limit_room AS (key text, room integer, strict boolean, share text, weight integer, due_at timestamptz, why text);
 CREATE TYPE tenon.limit_head AS (key text, task_id bigint, alone boolean, priority smallint, wanted_at timestamptz);

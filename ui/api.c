@@ -7,20 +7,23 @@
 
 #include <string.h>
 
-enum needs { NOBODY, READER, OPERATOR };
+enum needs { READER, OPERATOR };
 
-static api_call log_in, log_out;
+static api_call describe;
 
 static const struct route {
     const char *method, *path; /* one that ends with / is followed by a parameter */
     enum needs needs;
     api_call *run;
 } routes[] = {
-    {"POST", "/api/login", NOBODY, log_in},
-    {"POST", "/api/logout", NOBODY, log_out},
+    {"GET", "/api/openapi.json", READER, describe},
     {"GET", "/api/session", READER, read_session},
     {"GET", "/api/overview", READER, read_overview},
+    {"GET", "/api/doctor", READER, read_doctor},
     {"GET", "/api/rates", READER, read_rates},
+    {"GET", "/api/load", READER, read_load},
+    {"GET", "/api/kinds", READER, read_kinds},
+    {"GET", "/api/names", READER, read_names},
     {"GET", "/api/tasks", READER, read_tasks},
     {"GET", "/api/tasks/", READER, read_task},
     {"GET", "/api/dead", READER, read_dead},
@@ -30,13 +33,17 @@ static const struct route {
     {"GET", "/api/schedules", READER, read_schedules},
     {"GET", "/api/workers", READER, read_workers},
     {"GET", "/api/audit", READER, read_audit},
+    {"GET", "/api/outbox", READER, read_outbox},
     {"POST", "/api/preview", READER, change_preview},
     {"POST", "/api/act", OPERATOR, change_act},
     {"POST", "/api/pause", OPERATOR, change_pause},
     {"POST", "/api/resume", OPERATOR, change_resume},
+    {"POST", "/api/drain", OPERATOR, change_drain},
     {"POST", "/api/schedule", OPERATOR, change_schedule},
     {"POST", "/api/flow", OPERATOR, change_flow},
     {"POST", "/api/limit", OPERATOR, change_limit},
+    {"POST", "/api/outbox/retry", OPERATOR, change_outbox_retry},
+    {"POST", "/api/outbox/delete", OPERATOR, change_outbox_delete},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
@@ -52,38 +59,10 @@ void json_put_string(struct buf *b, const char *key, const char *text)
     buf_put_json_or_null(b, text);
 }
 
-/* --- who ------------------------------------------------------------------------------------ */
-
-static const char *body_text(const struct call *c, const char *key)
-{
-    return json_string_value(json_object_get(c->body, key));
-}
-
-static void log_refused(const struct call *c)
-{
-    char peer[HTTP_PEER_BYTES];
-    http_peer(c->request, peer);
-    log_event(LOG_WARNING, LOG_EVENT("ui_login_failed"), LOG_TEXT("from", peer),
-              LOG_TEXT("user", body_text(c, "user")));
-}
-
-static bool log_in(struct call *c, struct fault *f)
-{
-    if (!auth_login(c->ui->auth, c->request, body_text(c, "token"), body_text(c, "user"),
-                    body_text(c, "password"), c->answer, f)) {
-        if (f->code == FAULT_REFUSED) { /* repeated attempts do not fill the log */
-            log_refused(c);
-        }
-        return false;
-    }
-    return true;
-}
-
-static bool log_out(struct call *c, struct fault *f)
+static bool describe(struct call *c, struct fault *f)
 {
     (void)f;
-    auth_logout(c->ui->auth, c->request, c->answer);
-    buf_put_text(&c->answer->body, "{\"ok\": true}");
+    buf_put_text(&c->answer->body, api_description);
     return true;
 }
 
@@ -121,15 +100,21 @@ static void put_error(struct http_answer *a, int status, const char *text)
     buf_put_char(&a->body, '}');
 }
 
-/* The page asks for a login when it gets this, and must know for which. */
-static void put_login(const struct ui *ui, struct http_answer *a)
+static const char *json_bool(bool value)
 {
-    buf_empty(&a->body);
-    a->status = 401;
-    buf_printf(&a->body,
-               "{\"error\": \"log in first\", \"login\": {\"token\": %s, \"password\": %s}}",
-               auth_has_token(ui->auth) ? "true" : "false",
-               auth_has_passwords(ui->auth) ? "true" : "false");
+    return value ? "true" : "false";
+}
+
+/* The page must know which means there are. */
+static void put_unknown(const struct ui *ui, const struct fault *f, struct http_answer *a)
+{
+    auth_challenge(ui->auth, f, a);
+    buf_put_char(&a->body, '{');
+    json_put_string(&a->body, "error", f->code == FAULT_NONE ? "log in first" : f->text);
+    json_put_key(&a->body, "login");
+    buf_printf(&a->body, "{\"token\": %s, \"password\": %s, \"proxy\": %s}}",
+               json_bool(auth_has_token(ui->auth)), json_bool(auth_has_passwords(ui->auth)),
+               json_bool(auth_has_proxy(ui->auth)));
 }
 
 /* --- requests ------------------------------------------------------------------------------- */
@@ -179,28 +164,12 @@ static void run_route(const struct route *route, struct call *c)
     c->body = body;
     c->answer->status = 200;
     if (!ok || !route->run(c, &f)) {
-        put_error(c->answer,
-                  route->needs == NOBODY && f.code == FAULT_REFUSED && ok ? 401
-                  : route->needs == NOBODY && f.code == FAULT_AGAIN       ? 429
-                                                                          : status_of(&f),
-                  f.text);
+        put_error(c->answer, status_of(&f), f.text);
         if (c->answer->status >= 500) {
             log_fault(LOG_WARNING, "ui_request_failed", &f);
         }
     }
     json_decref(body);
-}
-
-static void put_unknown(struct call *c, const struct fault *f)
-{
-    if (f->code == FAULT_AGAIN) {
-        put_error(c->answer, 429, f->text);
-        return;
-    }
-    if (f->code == FAULT_REFUSED) {
-        log_refused(c);
-    }
-    put_login(c->ui, c->answer);
 }
 
 void api_answer(struct ui *ui, const struct http_request *r, struct http_answer *a)
@@ -212,10 +181,10 @@ void api_answer(struct ui *ui, const struct http_request *r, struct http_answer 
     http_answer_header(a, "Cache-Control", "no-store");
     if (!route) {
         put_error(a, 404, "there is no such path, or it does not take this method");
-    } else if (strcmp(route->method, "POST") == 0 && !gate_origin(r, &f)) {
+    } else if (!gate_origin(r, strcmp(route->method, "POST") == 0, &f)) {
         put_error(a, 403, f.text);
-    } else if (route->needs != NOBODY && !auth_knows(ui->auth, r, &c.who, &f)) {
-        put_unknown(&c, &f);
+    } else if (!auth_knows(ui->auth, r, &c.who, &f)) {
+        put_unknown(ui, &f, a);
     } else if (route->needs == OPERATOR &&
                (c.who.read_only || option_flag(ui->options, OPTION_READ_ONLY))) {
         put_error(a, 403, c.who.read_only ? "you have read-only access" : "this page is read-only");

@@ -10,15 +10,16 @@
 
 /* One transaction's work: the page asks again, tells how far it is, and can be stopped. */
 #define PIECE_TASKS "1000"
+enum { PIECE_TASKS_MAX = 10000 };
 
 /* For how long a piece of a preview reads. */
 #define PREVIEW_MS "25"
 
 /* What a request may have said; the texts are borrowed from its body, the JSON is ours. */
 struct wanted {
-    const char *act, *why, *queue, *kind, *name;
+    const char *act, *why, *queue, *kind, *name, *worker;
     char *filter, *changes;
-    char cursor[24], audit[24], flow[24];
+    char cursor[24], audit[24], flow[24], most[24];
 };
 
 /* --- what is asked for ---------------------------------------------------------------------- */
@@ -58,10 +59,12 @@ static bool wanted_read(struct wanted *w, const json_t *body, struct fault *f)
                          .why = text_of(body, "why"),
                          .queue = text_of(body, "queue"),
                          .kind = text_of(body, "kind"),
-                         .name = text_of(body, "name")};
+                         .name = text_of(body, "name"),
+                         .worker = text_of(body, "worker")};
     number_of(body, "cursor", w->cursor);
     number_of(body, "audit", w->audit);
     number_of(body, "flow", w->flow);
+    number_of(body, "most", w->most);
     return object_of(body, "filter", &w->filter, f) && object_of(body, "changes", &w->changes, f);
 }
 
@@ -73,9 +76,8 @@ static void wanted_clear(struct wanted *w)
 
 /* --- what is done --------------------------------------------------------------------------- */
 
-/* In one transaction with the name of who wants it. What was sent is never sent twice. */
-static bool exec_as(struct call *c, const struct statement *statement, const char *const *params,
-                    int n, struct rows **ret, struct fault *f)
+bool exec_as(struct call *c, const struct statement *statement, const char *const *params, int n,
+             struct rows **ret, struct fault *f)
 {
     const char *const user[] = {*c->who.user ? c->who.user : NULL};
     struct db_call calls[] = {{.statement = &sql_name_user, .params = user, .n_params = 1},
@@ -85,6 +87,7 @@ static bool exec_as(struct call *c, const struct statement *statement, const cha
     }
     rows_free(calls[0].rows);
     *ret = calls[1].rows;
+    findings_forget(&c->ui->findings);
     return true;
 }
 
@@ -146,6 +149,13 @@ static void put_piece(struct buf *b, const struct rows *r)
     buf_put_char(b, '}');
 }
 
+/* A page that retries with a rate asks for as many as one second allows. */
+static const char *piece_of(const struct wanted *w)
+{
+    long long n = *w->most ? strtoll(w->most, NULL, 10) : 0;
+    return n >= 1 && n <= PIECE_TASKS_MAX ? w->most : PIECE_TASKS;
+}
+
 bool change_act(struct call *c, struct fault *f)
 {
     struct wanted w;
@@ -154,7 +164,7 @@ bool change_act(struct call *c, struct fault *f)
     const char *const params[] = {w.act ? w.act : "",
                                   w.filter ? w.filter : "{}",
                                   w.changes,
-                                  PIECE_TASKS,
+                                  piece_of(&w),
                                   *w.cursor ? w.cursor : NULL,
                                   w.why,
                                   *w.audit ? w.audit : NULL};
@@ -193,6 +203,25 @@ bool change_resume(struct call *c, struct fault *f)
     return change_target(c, &sql_pause_resume, f);
 }
 
+bool change_drain(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.worker, w.why};
+    ok = ok && (w.worker || fault_set(f, FAULT_REFUSED, "\"worker\" must be a worker's id")) &&
+         exec_as(c, &sql_drain, params, 2, &rows, f);
+    if (ok && !rows_bool(rows, 0, 0)) {
+        ok = fault_set(f, FAULT_ABSENT, "the worker %.36s is not alive, or drains already",
+                       w.worker);
+    } else if (ok) {
+        buf_put_text(&c->answer->body, "{\"ok\": true}");
+    }
+    rows_free(rows);
+    wanted_clear(&w);
+    return ok;
+}
+
 /* Is the act one of these, separated by spaces? */
 static bool act_check(const struct wanted *w, const char *allowed, struct fault *f)
 {
@@ -207,14 +236,26 @@ static bool act_check(const struct wanted *w, const char *allowed, struct fault 
     return fault_set(f, FAULT_REFUSED, "\"act\" must be one of %s", allowed);
 }
 
+/* `set`: what the changes are, as one statement and its parameters. */
+static bool exec_set(struct call *c, const struct statement *statement, const struct wanted *w,
+                     struct rows **ret, struct fault *f)
+{
+    const char *const params[] = {w->name ? w->name : "", w->changes ? w->changes : "{}"};
+    return exec_as(c, statement, params, 2, ret, f);
+}
+
 bool change_schedule(struct call *c, struct fault *f)
 {
     struct wanted w;
     struct rows *rows = NULL;
-    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume run-now remove", f);
+    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume run-now remove set", f);
+    bool sets = ok && strcmp(w.act, "set") == 0;
     const char *const params[] = {w.act ? w.act : "", w.name, w.why};
-    ok = ok && exec_as(c, &sql_schedule_act, params, 3, &rows, f);
-    if (ok && rows_is_null(rows, 0, 0)) {
+    ok = ok && (sets ? exec_set(c, &sql_schedule_change, &w, &rows, f)
+                     : exec_as(c, &sql_schedule_act, params, 3, &rows, f));
+    if (ok && sets && rows_count(rows) > 0) {
+        buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
+    } else if (ok && (sets || rows_is_null(rows, 0, 0))) {
         ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s", w.name ? w.name : "");
     } else if (ok) {
         buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
@@ -247,10 +288,14 @@ bool change_limit(struct call *c, struct fault *f)
 {
     struct wanted w;
     struct rows *rows = NULL;
-    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume remove", f);
+    bool ok = wanted_read(&w, c->body, f) && act_check(&w, "pause resume remove set", f);
+    bool sets = ok && strcmp(w.act, "set") == 0;
     const char *const params[] = {w.act ? w.act : "", w.name ? w.name : "", w.why};
-    ok = ok && exec_as(c, &sql_limit_act, params, 3, &rows, f);
-    if (ok && rows_is_null(rows, 0, 0)) {
+    ok = ok && (sets ? exec_set(c, &sql_limit_change, &w, &rows, f)
+                     : exec_as(c, &sql_limit_act, params, 3, &rows, f));
+    if (ok && sets) {
+        buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
+    } else if (ok && rows_is_null(rows, 0, 0)) {
         ok = fault_set(f, FAULT_ABSENT,
                        strcmp(w.act, "resume") == 0 ? "the limit %.100s is not paused"
                                                     : "there is no limit %.100s",

@@ -20,6 +20,25 @@ void gate_headers(struct http_answer *a)
     http_answer_header(a, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
+bool gate_request(const struct options *o, const struct http_request *r, struct fault *f)
+{
+    const char *const names[] = {
+        "Host",           "Origin",         "Authorization",
+        "Content-Type",   "Content-Length", "Transfer-Encoding",
+        "Sec-Fetch-Site", "X-Tenon",        option_text(o, OPTION_USER_HEADER)};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i] && http_header_again(r, names[i])) {
+            return fault_set(f, FAULT_REFUSED, "the header %s occurs more than once", names[i]);
+        }
+    }
+    if (!http_headers_named_well(r)) {
+        return fault_set(f, FAULT_REFUSED,
+                         "the name of a header has a character that none may have");
+    }
+    return !http_header(r, "Content-Length") || !http_header(r, "Transfer-Encoding") ||
+           fault_set(f, FAULT_REFUSED, "the body has two lengths");
+}
+
 /* "[::1]:7070" -> "::1" */
 static bool host_name(const char *host, char name[NAME_BYTES])
 {
@@ -58,11 +77,17 @@ bool gate_host(const struct options *o, const struct http_request *r, struct fau
                      host ? host : "");
 }
 
-bool gate_origin(const struct http_request *r, struct fault *f)
+static const char other_page[] = "the request comes from another page";
+
+bool gate_origin(const struct http_request *r, bool changes, struct fault *f)
 {
     const char *ours = http_header(r, "X-Tenon"), *origin = http_header(r, "Origin");
     const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
     const char *where = origin ? strstr(origin, "://") : NULL;
+    if (!changes) {
+        return !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0 ||
+               fault_set(f, FAULT_REFUSED, other_page);
+    }
     if (!ours) {
         return fault_set(f, FAULT_REFUSED,
                          "a request that changes something needs the header "
@@ -70,7 +95,7 @@ bool gate_origin(const struct http_request *r, struct fault *f)
     }
     if ((origin && !(where && host && strcasecmp(where + 3, host) == 0)) ||
         (site && strcmp(site, "same-origin") != 0)) {
-        return fault_set(f, FAULT_REFUSED, "the request comes from another page");
+        return fault_set(f, FAULT_REFUSED, other_page);
     }
     return true;
 }

@@ -20,7 +20,7 @@ SELECT (SELECT count(*) > $2::integer FROM used),
        CASE WHEN k.key IS NOT NULL THEN json_build_object(
            'key', k.key, 'is_limit', o.name IS NOT NULL,
            'is_key', (SELECT true FROM tenon.limit_task t WHERE t.key = k.key LIMIT 1) IS NOT NULL, 'rule', r.rule, 'max_running', r.max_running, 'max_starts', r.max_starts,
-           'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL, 'weight', r.weight,
+           'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL, 'weight', r.weight, 'own', CASE WHEN l.name IS NOT NULL THEN to_jsonb(l) - 'name' END,
            'held', held.n, 'waiting', waits.n, 'dead', dead.n, 'paused', r.paused,
            'paused_here', p.name IS NOT NULL, 'paused_by', p.paused_by, 'paused_why', p.paused_why, 'until', r.until)::text END
 FROM (SELECT) one

@@ -5,8 +5,8 @@
 #define STATIC "/static/"
 
 /* The first parts of the views' paths; ui/page/app.js has the same. */
-static const char *const views[] = {"",          "tasks",   "dead",  "flows", "limits",
-                                    "schedules", "workers", "audit", "login"};
+static const char *const views[] = {"",       "tasks",     "dead",    "flows",  "kinds",
+                                    "limits", "schedules", "workers", "outbox", "audit"};
 
 static const struct page_file *file_of(const char *name)
 {

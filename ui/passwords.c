@@ -4,19 +4,25 @@
 
 #include <crypt.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-enum { FILE_BYTES_MAX = 1 << 20, PASSWORD_BYTES_MAX = 512 };
+enum { FILE_BYTES_MAX = 1 << 20, PASSWORD_BYTES_MAX = 512, MAC_BYTES = 32 };
 
 struct user {
     struct who who;
     char *hash;
+    bool seen;                    /* was the password right once? Then this is its HMAC: */
+    unsigned char mac[MAC_BYTES]; /* under a key that ends with the process */
 };
 
 struct passwords {
-    pthread_mutex_t lock; /* of `data`; and a hash takes long on purpose */
+    unsigned char key[MAC_BYTES];
+    pthread_mutex_t lock; /* of `data` and what is seen; and a hash takes long on purpose */
     struct crypt_data data;
     size_t n;
     struct user users[AUTH_USERS_MAX];
@@ -93,7 +99,9 @@ bool passwords_read(const char *path, struct passwords **ret, struct fault *f)
     }
     (void)pthread_mutex_init(&p->lock, NULL);
     bool ok = file_read(path, "password file", FILE_BYTES_MAX, &text, f) &&
-              add_users(p, path, &text, f);
+              add_users(p, path, &text, f) &&
+              (getrandom(p->key, sizeof p->key, 0) == sizeof p->key ||
+               fault_set(f, FAULT_RETRY, "could not get random bytes from the kernel"));
     OPENSSL_cleanse(text.data, text.data ? text.len : 0);
     buf_clear(&text);
     if (ok) {
@@ -111,13 +119,13 @@ void passwords_free(struct passwords *p)
             free(p->users[i].hash);
         }
         (void)pthread_mutex_destroy(&p->lock);
-        OPENSSL_cleanse(&p->data, sizeof p->data);
+        OPENSSL_cleanse(p, sizeof *p);
         free(p);
     }
 }
 
 /* With another's hash for a name that is not there, so that it takes as long. */
-static const struct user *user_of(const struct passwords *p, const char *name, bool *ret_there)
+static struct user *user_of(struct passwords *p, const char *name, bool *ret_there)
 {
     for (size_t i = 0; i < p->n; i++) {
         if (strcmp(p->users[i].who.user, name) == 0) {
@@ -129,17 +137,29 @@ static const struct user *user_of(const struct passwords *p, const char *name, b
     return &p->users[0];
 }
 
+static bool hash_fits(struct passwords *p, const char *hash, const char *password)
+{
+    const char *made = crypt_r(password, hash, &p->data);
+    return made && *made != '*' && strlen(made) == strlen(hash) &&
+           CRYPTO_memcmp(made, hash, strlen(made)) == 0;
+}
+
 bool passwords_fit(struct passwords *p, const char *user, const char *password, struct who *ret)
 {
-    bool there, fits = false;
-    const struct user *u = user_of(p, user, &there);
-    if (strlen(password) >= PASSWORD_BYTES_MAX) {
+    unsigned char mac[MAC_BYTES];
+    bool there;
+    struct user *u = user_of(p, user, &there);
+    if (strlen(password) >= PASSWORD_BYTES_MAX ||
+        !HMAC(EVP_sha256(), p->key, sizeof p->key, (const unsigned char *)password,
+              strlen(password), mac, NULL)) {
         return false;
     }
     (void)pthread_mutex_lock(&p->lock);
-    const char *made = crypt_r(password, u->hash, &p->data);
-    fits = made && *made != '*' && strlen(made) == strlen(u->hash) &&
-           CRYPTO_memcmp(made, u->hash, strlen(made)) == 0 && there;
+    bool fits = there && u->seen && CRYPTO_memcmp(u->mac, mac, sizeof mac) == 0;
+    if (!fits && hash_fits(p, u->hash, password) && there) {
+        memcpy(u->mac, mac, sizeof mac);
+        u->seen = fits = true;
+    }
     (void)pthread_mutex_unlock(&p->lock);
     if (fits) {
         *ret = u->who;

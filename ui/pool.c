@@ -2,6 +2,7 @@
 
 #include "core/base/now.h"
 #include "core/db/schema.h"
+#include "core/statements.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +14,8 @@ struct pool {
     char where[256];
     pthread_mutex_t lock;
     pthread_cond_t given;
+    bool answers; /* did it, when it was asked at this time? */
+    int64_t asked_ms;
     struct {
         struct db *db; /* NULL = not connected */
         bool taken;
@@ -59,6 +62,7 @@ bool pool_open(const char *url, struct pool **ret, struct fault *f)
         pool_close(p);
         return false;
     }
+    p->answers = true; /* it just did */
     (void)snprintf(p->where, sizeof p->where, "%s", db_where(p->sessions[0].db));
     *ret = p;
     return true;
@@ -152,4 +156,30 @@ bool pool_run(struct pool *p, struct db_call *calls, size_t n, bool again, struc
     bool ok = run_in(p, i, calls, n, again, f);
     give(p, i);
     return ok;
+}
+
+static bool ask(struct pool *p)
+{
+    struct fault f = {.code = FAULT_NONE};
+    struct db_call call = {.statement = &sql_schema_version};
+    bool answers = pool_run(p, &call, 1, true, &f);
+    rows_free(call.rows);
+    return answers;
+}
+
+/* While one request asks, the others get the answer before. */
+bool pool_answers(struct pool *p)
+{
+    int64_t at_ms = now_ms();
+    (void)pthread_mutex_lock(&p->lock);
+    bool due = at_ms - p->asked_ms >= POOL_ASK_MS, answers = p->answers;
+    p->asked_ms = due ? at_ms : p->asked_ms;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (due) {
+        answers = ask(p);
+        (void)pthread_mutex_lock(&p->lock);
+        p->answers = answers;
+        (void)pthread_mutex_unlock(&p->lock);
+    }
+    return answers;
 }

@@ -9,6 +9,7 @@ enum {
     POOL_WAIT_LIMIT_MS = 5000,      /* for a free session */
     POOL_STATEMENT_LIMIT_MS = 5000, /* statement_timeout */
     POOL_ANSWER_LIMIT_MS = 8000,
+    POOL_ASK_MS = 1000, /* pool_answers() asks once in this time */
 };
 
 struct pool;
@@ -27,5 +28,8 @@ const char *pool_where(const struct pool *p);
  *   false   RETRY: no session was free in time, or as db_batch() */
 MUST_CHECK bool pool_run(struct pool *p, struct db_call *calls, size_t n, bool again,
                          struct fault *f);
+
+/* Does PostgreSQL answer? It is asked once in a second, however often the caller asks. */
+bool pool_answers(struct pool *p);
 
 #endif

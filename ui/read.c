@@ -24,9 +24,11 @@
 #define RELATIVES_MAX "20"
 #define LIMITS_MAX "100"
 #define LIMIT_COUNTED_MAX "1000"
+#define LOGS_MAX "100"
 #define PAGE_TASKS "50"
-#define RATE_STEP_MIN "5"
-#define RATE_STEPS "72" /* six hours */
+#define ENDED_READ_MAX "10000"
+#define KINDS_MAX "500"
+#define NAMES_READ_MAX "1000"
 
 enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
 
@@ -106,6 +108,19 @@ static bool exec_list(struct call *c, const struct statement *statement, const c
     return true;
 }
 
+/* The answer is the one JSON text of a statement. */
+static bool exec_text(struct call *c, const struct statement *statement, const char *const *params,
+                      int n, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!exec(c, statement, params, n, &rows, f)) {
+        return false;
+    }
+    buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
+    rows_free(rows);
+    return true;
+}
+
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static void put_states(struct buf *b)
@@ -138,7 +153,7 @@ bool read_session(struct call *c, struct fault *f)
     return true;
 }
 
-enum { QUEUES, UNHANDLED, COUNTS, LEADER, PAUSED, VERSION, RATES, OVERVIEW_CALLS };
+enum { QUEUES, UNHANDLED, LEADER, PAUSED, VERSION, RATES, OVERVIEW_CALLS };
 
 static void put_rates(struct buf *b, const struct rows *r)
 {
@@ -163,7 +178,6 @@ bool read_overview(struct call *c, struct fault *f)
     struct db_call calls[OVERVIEW_CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
-        [COUNTS] = {.statement = &sql_status_counts},
         [LEADER] = {.statement = &sql_status_leader},
         [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
         [VERSION] = {.statement = &sql_schema_version},
@@ -176,8 +190,6 @@ bool read_overview(struct call *c, struct fault *f)
     buf_put_char(b, '{');
     json_put_raw(b, "schema_version", rows_text(calls[VERSION].rows, 0, 0));
     put_rates(b, calls[RATES].rows);
-    json_put_raw(b, "counts",
-                 rows_text(calls[COUNTS].rows, 0, rows_columns(calls[COUNTS].rows) - 1));
     json_put_raw(b, "leader", rows_text(calls[LEADER].rows, 0, 1));
     put_list(b, "queues", calls[QUEUES].rows, LAST);
     put_list(b, "unhandled", calls[UNHANDLED].rows, LAST);
@@ -189,15 +201,42 @@ bool read_overview(struct call *c, struct fault *f)
 
 bool read_rates(struct call *c, struct fault *f)
 {
+    static const struct {
+        const char *hours, *step_min, *steps;
+    } spans[] = {{"1", "1", "60"}, {"6", "5", "72"}, {"24", "20", "72"}, {"72", "60", "72"}};
+    enum { SPANS = sizeof spans / sizeof *spans };
     const char *queue = http_argument(c->request, "queue");
-    const char *const params[] = {RATE_STEP_MIN, RATE_STEPS, queue && *queue ? queue : NULL};
-    struct rows *rows = NULL;
-    if (!exec(c, &sql_rates, params, 3, &rows, f)) {
-        return false;
+    const char *kind = http_argument(c->request, "kind");
+    const char *hours = http_argument(c->request, "hours");
+    int i = 0;
+    while (hours && *hours && i < SPANS && strcmp(spans[i].hours, hours) != 0) {
+        i++;
     }
-    buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
-    rows_free(rows);
-    return true;
+    if (i == SPANS) {
+        return fault_set(f, FAULT_REFUSED, "hours must be 1, 6, 24 or 72");
+    }
+    i = hours && *hours ? i : 1;
+    const char *const params[] = {spans[i].step_min, spans[i].steps, queue && *queue ? queue : NULL,
+                                  kind && *kind ? kind : NULL};
+    return exec_text(c, &sql_rates, params, 4, f);
+}
+
+bool read_load(struct call *c, struct fault *f)
+{
+    static const char *const params[] = {ENDED_READ_MAX, KINDS_MAX};
+    return exec_text(c, &sql_load, params, 2, f);
+}
+
+bool read_kinds(struct call *c, struct fault *f)
+{
+    static const char *const params[] = {COUNTED_MAX, QUEUES_MAX, KINDS_MAX};
+    return exec_list(c, &sql_kinds, params, 3, "kinds", 0, f);
+}
+
+bool read_names(struct call *c, struct fault *f)
+{
+    static const char *const params[] = {NAMES_READ_MAX, QUEUES_MAX};
+    return exec_text(c, &sql_names, params, 2, f);
 }
 
 /* --- tasks ---------------------------------------------------------------------------------- */
@@ -249,11 +288,13 @@ static bool id_of_path(const struct call *c, struct fault *f)
 
 bool read_task(struct call *c, struct fault *f)
 {
-    enum { WHY_JSON = 2, CALLS = 3 };
+    enum { WHY_JSON = 2, CALLS = 4 };
     const char *const params[] = {c->rest, RELATIVES_MAX, COUNTED_MAX};
+    const char *const logs[] = {c->rest, LOGS_MAX};
     struct db_call calls[CALLS] = {{.statement = &sql_show, .params = params, .n_params = 1},
                                    {.statement = &sql_why, .params = params, .n_params = 1},
-                                   {.statement = &sql_relations, .params = params, .n_params = 3}};
+                                   {.statement = &sql_relations, .params = params, .n_params = 3},
+                                   {.statement = &sql_logs_last, .params = logs, .n_params = 2}};
     struct buf *b = &c->answer->body;
     if (!id_of_path(c, f) || !pool_run(c->ui->pool, calls, CALLS, true, f)) {
         return false;
@@ -265,6 +306,7 @@ bool read_task(struct call *c, struct fault *f)
         json_put_raw(b, "why", rows_text(calls[1].rows, 0, WHY_JSON));
         json_put_raw(b, "relations",
                      rows_count(calls[2].rows) > 0 ? rows_text(calls[2].rows, 0, 0) : NULL);
+        json_put_raw(b, "logs", rows_text(calls[3].rows, 0, 0));
         put_texts(b, calls[0].rows);
         buf_put_char(b, '}');
     }
@@ -282,6 +324,7 @@ bool read_dead(struct call *c, struct fault *f)
     }
     buf_put_char(b, '{');
     json_put_raw(b, "at_least", rows_bool(rows, 0, 0) ? "true" : "false");
+    json_put_raw(b, "step_s", rows_text(rows, 0, 2));
     put_list(b, "groups", rows, 1);
     buf_put_char(b, '}');
     rows_free(rows);
@@ -338,8 +381,20 @@ bool read_limits(struct call *c, struct fault *f)
 
 bool read_schedules(struct call *c, struct fault *f)
 {
-    static const char *const params[] = {SCHEDULES_MAX};
-    return exec_list(c, &sql_schedule_list, params, 1, "schedules", LAST, f);
+    static const char *const params[] = {SCHEDULES_MAX}, *const ended[] = {ENDED_READ_MAX,
+                                                                           SCHEDULES_MAX};
+    struct db_call calls[] = {{.statement = &sql_schedule_list, .params = params, .n_params = 1},
+                              {.statement = &sql_outcomes, .params = ended, .n_params = 2}};
+    struct buf *b = &c->answer->body;
+    if (!pool_run(c->ui->pool, calls, 2, true, f)) {
+        return false;
+    }
+    buf_put_char(b, '{');
+    put_list(b, "schedules", calls[0].rows, LAST);
+    put_list(b, "outcomes", calls[1].rows, LAST);
+    buf_put_char(b, '}');
+    free_rows(calls, 2);
+    return true;
 }
 
 bool read_workers(struct call *c, struct fault *f)

@@ -8,7 +8,7 @@ WITH f AS MATERIALIZED (
 SELECT f.next, round(f.share::numeric, 3), CASE WHEN t.id IS NOT NULL THEN json_build_object(
            'id', t.id, 'state', t.state, 'kind', t.kind, 'queue', t.queue, 'priority', t.priority, 'attempt', t.attempt,
            'created_at', t.created_at, 'run_at', t.run_at, 'start_time', t.start_time, 'end_time', t.end_time,
-           'unique_key', t.unique_key, 'error', left(tenon.error_line(t.last_error), 200), 'error_class', t.error_class,
+           'unique_key', t.unique_key, 'tags', t.tags, 'error', left(tenon.error_line(t.last_error), 200), 'error_class', t.error_class,
            'payload', CASE WHEN pg_column_size(t.payload) <= 8192 THEN left(t.payload::text, 200)
                            ELSE format('(%s)', pg_size_pretty(pg_column_size(t.payload)::bigint)) END)::text END
 FROM f

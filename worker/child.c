@@ -156,6 +156,8 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, con
     *c = (struct child){.handler = h, .pidfd = -1, .in = -1, .out = -1, .err = -1, .failed = -1};
     buf_init(&c->input, CHILD_INPUT_BYTES_MAX);
     buf_init(&c->output, output_max);
+    buf_init(&c->printed,
+             2 * READ_BYTES + CHILD_PRINTED_BYTES_MAX); /* children_give() reads, too */
     if (!open_pipes(&p, h, payload, payload_bytes)) {
         return fault_set(f, FAULT_RETRY, "could not make pipes for %s: %s", h->argv[0],
                          strerror(errno));
@@ -264,6 +266,10 @@ void child_read_error(struct child *c)
     ssize_t n = read(c->err, data, sizeof data);
     if (n > 0) {
         keep_tail(c, data, (size_t)n);
+        c->err_bytes += n;
+        if (c->handler->log_stderr) {
+            buf_put(&c->printed, data, (size_t)n);
+        }
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_fd(&c->err);
     }
@@ -348,5 +354,6 @@ void child_clear(struct child *c)
     close_fd(&c->failed);
     buf_clear(&c->input);
     buf_clear(&c->output);
+    buf_clear(&c->printed);
     c->handler = NULL;
 }

@@ -10,10 +10,11 @@
 #include <sys/types.h>
 
 enum {
-    CHILD_DESCRIPTORS = 5,       /* its three pipes, its pidfd, and how exec failed */
-    CHILD_DESCRIPTORS_OWN = 100, /* a worker's sessions, RabbitMQ, and what a start needs */
-    STARTING_BYTES = 128,        /* what it may say that it does before its hello */
-    CHILD_TAIL_BYTES = 4096,     /* of stderr, the last of which are kept */
+    CHILD_DESCRIPTORS = 5,          /* its three pipes, its pidfd, and how exec failed */
+    CHILD_DESCRIPTORS_OWN = 100,    /* a worker's sessions, RabbitMQ, and what a start needs */
+    STARTING_BYTES = 128,           /* what it may say that it does before its hello */
+    CHILD_TAIL_BYTES = 4096,        /* of stderr, the last of which are kept */
+    CHILD_PRINTED_BYTES_MAX = 4096, /* a longer line on stderr is logged as several */
     CHILD_INPUT_BYTES_MAX =
         1 << 30, /* waiting to be written to its stdin; HELD_BYTES_MAX bounds it before */
 };
@@ -33,6 +34,9 @@ struct child {
     size_t skipped; /* pool: bytes of a line that is too long, whose end has not come; 0 = none */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
+    int64_t err_bytes;             /* of stderr so far; */
+    int64_t task_bytes;            /* those before its only task; -1 = it has several, or had */
+    struct buf printed;            /* of stderr, if its lines are logged: what is not logged yet */
     bool close_input;              /* once `input` is written */
     bool stopped;                  /* it got a signal, so nothing of its group may outlive it */
     bool output_cut;               /* more than output's limit came; the rest is dropped */

@@ -2,6 +2,7 @@
 
 #include "core/base/point.h"
 #include "core/base/text.h"
+#include "worker/kinds.h"
 #include "worker/line.h"
 
 #include <signal.h>
@@ -80,9 +81,13 @@ static void check_input(struct child *c)
     }
 }
 
-void children_give(struct children *cs, int slot, const struct claim *task, int n)
+void children_give(struct children *cs, int slot, const struct claim *task, int n, bool alone)
 {
     struct child *c = &cs->slots[slot];
+    if (alone) {
+        child_read_error(c);
+    }
+    c->task_bytes = alone ? c->err_bytes : -1;
     if (c->handler->chunk_size > 0) {
         line_put_number(&c->input, n);
     }
@@ -151,6 +156,32 @@ static int room_of(const struct handler *h, int in_flight)
     return h->chunk_size > 0 ? h->chunk_size : limit < in_flight ? limit : in_flight;
 }
 
+/* A child of the handler "*" names its kinds, and later ones the same: the worker serves those
+ * until its end. `ret`: the kinds; the caller frees it. */
+static bool check_kinds(struct child *c, const struct scanned *kinds, char **ret)
+{
+    struct fault f = {0};
+    if (!kinds_read(kinds, ret, &f)) {
+        break_protocol(c, f.text);
+        return false;
+    }
+    size_t less = 0, more = 0;
+    const char *named = c->handler->named ? c->handler->named : *ret;
+    const char *gone = kinds_other(named, *ret, &less), *new = kinds_other(*ret, named, &more);
+    if (!gone && !new) {
+        return true;
+    }
+    char how[512];
+    (void)snprintf(how, sizeof how,
+                   "its hello names other kinds than the first child's:%s%.*s%s%s%.*s: restart the "
+                   "worker to serve them",
+                   gone ? " not " : "", gone ? (int)less : 0, gone ? gone : "",
+                   gone && new ? "," : "", new ? " also " : "", new ? (int)more : 0,
+                   new ? new : "");
+    break_protocol(c, how);
+    return false;
+}
+
 static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
 {
     struct child *c = &cs->slots[slot];
@@ -168,11 +199,16 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
         break_protocol(c, "the handlers file says chunk_size, and its hello not \"chunks\": true");
         return;
     }
-    c->said_hello = true;
-    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY,
-                                        .slot = slot,
-                                        .room = room_of(c->handler, hello.in_flight),
-                                        .hears_stop = hello.stop});
+    char *kinds = NULL;
+    if (!c->handler->any || check_kinds(c, &hello.kinds, &kinds)) {
+        c->said_hello = true;
+        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY,
+                                            .slot = slot,
+                                            .room = room_of(c->handler, hello.in_flight),
+                                            .hears_stop = hello.stop,
+                                            .text = kinds});
+    }
+    free(kinds);
 }
 
 /* A child that has answered enough, or has grown too large, gets no more tasks, and ends when it
@@ -193,6 +229,52 @@ static void recycle(struct children *cs, int slot, enum event_type type)
     }
 }
 
+/* --- what it writes to stderr --- */
+
+static void emit_printed(struct children *cs, int slot, const char *line, size_t bytes)
+{
+    char *text = line_clean_text(line, bytes);
+    if (text) {
+        cs->emit(cs->owner, &(struct event){.type = EVENT_PRINTED, .slot = slot, .text = text});
+    }
+    free(text);
+}
+
+/* Line by line; `ended`: also what has no newline. */
+static void take_printed(struct children *cs, int slot, bool ended)
+{
+    struct child *c = &cs->slots[slot];
+    while (c->printed.len > 0) {
+        const char *line = c->printed.data, *end = memchr(line, '\n', c->printed.len);
+        size_t bytes = end ? (size_t)(end - line) : c->printed.len;
+        if (!end && !ended && bytes < CHILD_PRINTED_BYTES_MAX) {
+            break;
+        }
+        bytes = bytes < CHILD_PRINTED_BYTES_MAX ? bytes : CHILD_PRINTED_BYTES_MAX;
+        emit_printed(cs, slot, line, bytes);
+        buf_drop(&c->printed, end == line + bytes ? bytes + 1 : bytes);
+    }
+}
+
+static void read_error(struct children *cs, int slot)
+{
+    child_read_error(&cs->slots[slot]);
+    take_printed(cs, slot, false);
+}
+
+void children_printed(struct children *cs, int slot, struct buf *ret)
+{
+    struct child *c = &cs->slots[slot];
+    read_error(cs, slot); /* what it wrote before its reply */
+    int64_t bytes = c->task_bytes < 0 ? 0 : c->err_bytes - c->task_bytes;
+    bool cut = bytes > (int64_t)c->tail_bytes;
+    size_t n = cut ? c->tail_bytes : (size_t)bytes;
+    const char *from = c->tail + c->tail_bytes - n;
+    const char *next = cut ? memchr(from, '\n', n) : NULL;
+    from = next ? next + 1 : from; /* its first line is not whole */
+    buf_put(ret, from, (size_t)(c->tail + c->tail_bytes - from));
+}
+
 static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
 {
     struct child *c = &cs->slots[slot];
@@ -210,6 +292,10 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
     } else if (event.type == EVENT_CHILD_READY) {
         event.room = room_of(c->handler, event.room);
         cs->emit(cs->owner, &event);
+    } else if (event.type == EVENT_LOG) { /* of a task that it has answered: dropped */
+        if (cs->is_given(cs->owner, slot, event.id)) {
+            cs->emit(cs->owner, &event);
+        }
     } else if (!cs->is_given(cs->owner, slot, event.id)) {
         free(event.reply);
         free(event.error);
@@ -218,9 +304,14 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
         free(event.signal);
         break_protocol(c, "a reply to a task it does not have");
     } else {
+        if (event.type == EVENT_REPLY && c->handler->log_stderr) {
+            read_error(cs, slot); /* what it printed before is the task's */
+        }
         cs->emit(cs->owner, &event);
         recycle(cs, slot, event.type);
     }
+    free(event.message);
+    free(event.fields);
 }
 
 /* What is left of a line that was too long. False: it continues. */
@@ -300,6 +391,7 @@ static void reap(struct children *cs, int slot)
     struct child *c = &cs->slots[slot];
     char text[128];
     int status = child_reap(c, text, sizeof text);
+    take_printed(cs, slot, true);
     if (c->handler->pool) {
         take_lines(cs, slot);
     } else if (status != -2) {
@@ -307,12 +399,12 @@ static void reap(struct children *cs, int slot)
     }
     char *error = line_child_error(c, *c->broke ? c->broke : text);
     bool exited_well = status == 0 && !*c->broke;
-    child_clear(c);
     cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
                                         .slot = slot,
                                         .failed_start = status == -2,
                                         .exited_well = exited_well,
                                         .text = error ? error : text});
+    child_clear(c);
     free(error);
 }
 
@@ -347,7 +439,7 @@ static void dispatch_slot(struct children *cs, int slot,
         }
     }
     if (fds[2].revents) {
-        child_read_error(c);
+        read_error(cs, slot);
     }
     if (fds[3].revents) {
         child_write(c);

@@ -29,8 +29,8 @@ void children_clear(struct children *cs);
 /* Start a child; `task` is the one task of an exec handler, NULL for a pool child. When it
  * cannot be started, the event CHILD_GONE says so. */
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task);
-/* `task` is the first of `n` in its list. */
-void children_give(struct children *cs, int slot, const struct claim *task, int n);
+/* `task` is the first of `n` in its list. `alone`: there is one, and the child has no other. */
+void children_give(struct children *cs, int slot, const struct claim *task, int n, bool alone);
 void children_tell_stop(struct children *cs, int slot, int64_t task, const char *why); /* 0 = all */
 void children_tell_step(struct children *cs, int slot, int64_t task, const char *name,
                         bool recorded);
@@ -40,6 +40,10 @@ void children_signal(struct children *cs, int slot, int signal);
 /* What a child that starts does, as it said, or the last line of its stderr; "" when it says
  * nothing. */
 void children_doing(const struct children *cs, int slot, char *text, size_t size);
+
+/* The last lines that a pool child wrote to stderr since it got the task that it has, of
+ * CHILD_TAIL_BYTES at most; nothing if it has had others meanwhile. */
+void children_printed(struct children *cs, int slot, struct buf *ret);
 
 /* Write all that was given and not yet written; once per turn of the loop. */
 void children_flush(struct children *cs);

@@ -8,14 +8,14 @@ WITH gone AS (
     USING unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS f (id, key, reply)
     WHERE t.id BETWEEN f.id AND f.id AND t.claim_key = f.key
     RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
-              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, f.reply,
+              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, t.tags, f.reply,
               CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END
 ), kept AS (
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
-                                enqueued_by, result)
+                                enqueued_by, tags, result)
     SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by,
+           'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by, tags,
            reply -> 'result'
     FROM gone
     RETURNING id

@@ -10,9 +10,9 @@ WITH gone AS (
 ), kept AS (
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
-                                enqueued_by, result)
+                                enqueued_by, tags, result)
     SELECT clock_timestamp(), t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
-           t.priority, 'done', t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by,
+           t.priority, 'done', t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, t.tags,
            g.reply -> 'result'
     FROM gone g JOIN tenon.task t ON t.id BETWEEN g.id AND g.id
     WHERE g.awaited

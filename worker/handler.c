@@ -31,6 +31,7 @@ static void handler_clear(struct handler *h)
     words_free(h->only_env);
     isolation_clear(&h->isolation);
     free(h->environment);
+    free(h->named);
     free(h->kinds);
     free(h->directory);
 }
@@ -58,20 +59,44 @@ int handlers_find(const struct handlers *h, const char *kind)
     return -1;
 }
 
+int handlers_any(const struct handlers *h)
+{
+    for (int i = 0; i < h->n; i++) {
+        if (h->items[i].any) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Behind those of the same handler and of those before it. */
+static char *insert_kind(struct handlers *all, int handler, const char *kind, size_t bytes)
+{
+    size_t at = all->n_kinds;
+    struct handler_kind *kinds = realloc(all->kinds, (all->n_kinds + 1) * sizeof *kinds);
+    all->kinds = kinds ? kinds : all->kinds;
+    char *name = kinds ? strndup(kind, bytes) : NULL;
+    if (!name) {
+        return NULL;
+    }
+    while (at > 0 && kinds[at - 1].handler > handler) {
+        at--;
+    }
+    memmove(&kinds[at + 1], &kinds[at], (all->n_kinds++ - at) * sizeof *kinds);
+    kinds[at] = (struct handler_kind){.name = name, .handler = handler};
+    return name;
+}
+
 static bool add_kind(struct handlers *all, int handler, const char *kind, size_t bytes,
                      struct fault *f)
 {
-    struct handler_kind *kinds = realloc(all->kinds, (all->n_kinds + 1) * sizeof *kinds);
-    if (!kinds) {
-        return fault_memory(f);
-    }
-    all->kinds = kinds;
-    char *name = strndup(kind, bytes);
-    if (!name) {
-        return fault_memory(f);
-    }
+    char name[128];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(bytes < sizeof name ? bytes : sizeof name),
+                   kind);
     int other = handlers_find(all, name);
-    kinds[all->n_kinds++] = (struct handler_kind){.name = name, .handler = handler};
+    if (!insert_kind(all, handler, kind, bytes)) {
+        return fault_memory(f);
+    }
     if (!fits_kind(name)) {
         return fault_set(f, FAULT_CONFIG, "kind \"%s\" is not allowed: " KIND_ALLOWED, name);
     }
@@ -87,6 +112,10 @@ static bool set_kinds(struct handler *h, struct handlers *all, const char *kinds
     if (!h->kinds) {
         return fault_memory(f);
     }
+    if (strcmp(kinds, "*") == 0) {
+        h->any = handlers_any(all) < 0;
+        return h->any || fault_set(f, FAULT_CONFIG, "there may be one handler \"*\"");
+    }
     for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',') {
         if (n++ == HANDLER_KINDS_MAX) {
             return fault_set(f, FAULT_CONFIG, "a handler may have at most %d kinds",
@@ -97,6 +126,43 @@ static bool set_kinds(struct handler *h, struct handlers *all, const char *kinds
         }
     }
     return n > 0 || fault_set(f, FAULT_CONFIG, "a handler has no kind");
+}
+
+bool handlers_name(struct handlers *all, int any, const char *kinds, struct fault *f)
+{
+    struct handler *h = &all->items[any];
+    struct buf own;
+    buf_init(&own, strlen(kinds) + 1);
+    for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t bytes = strcspn(at, ",");
+        char name[128];
+        (void)snprintf(name, sizeof name, "%.*s", (int)bytes, at);
+        if (handlers_find(all, name) >= 0) {
+            continue;
+        }
+        if (!insert_kind(all, any, at, bytes)) {
+            buf_clear(&own);
+            return fault_memory(f);
+        }
+        buf_printf(&own, "%s%s", own.len > 0 ? "," : "", name);
+    }
+    char *served = own.len > 0 ? strdup(buf_text(&own)) : NULL;
+    char *named = strdup(kinds);
+    bool none = own.len == 0;
+    buf_clear(&own);
+    if (!served || !named) {
+        free(served);
+        free(named);
+        return none
+                   ? fault_set(f, FAULT_CONFIG,
+                               "handler \"*\": other handlers have all kinds that it names: %.200s",
+                               kinds)
+                   : fault_memory(f);
+    }
+    free(h->kinds);
+    h->kinds = served;
+    h->named = named;
+    return true;
 }
 
 static struct handler *add_handler(struct handlers *all, struct fault *f)
@@ -206,6 +272,12 @@ static bool check_command(const char *command, struct fault *f)
     return check_program(NULL, word, f);
 }
 
+/* Only a pool child says hello. */
+static bool check_any(const struct handler *h, struct fault *f)
+{
+    return !h->any || h->pool || fault_set(f, FAULT_CONFIG, "handler \"*\" requires mode \"pool\"");
+}
+
 /* KIND=COMMAND or KIND=pool:COMMAND; the command is the shell's. */
 static bool load_flag(struct handlers *all, const char *text, struct fault *f)
 {
@@ -225,7 +297,7 @@ static bool load_flag(struct handlers *all, const char *text, struct fault *f)
     free(kinds);
     h->pool = strncmp(equals + 1, "pool:", 5) == 0;
     const char *const words[] = {"/bin/sh", "-c", equals + (h->pool ? 6 : 1)};
-    ok = ok && set_words(&h->argv, words, 3, f) && check_command(words[2], f);
+    ok = ok && check_any(h, f) && set_words(&h->argv, words, 3, f) && check_command(words[2], f);
     all->n++;
     return ok || fault_add(f, "--handler %s", text);
 }
@@ -362,8 +434,9 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
     h->pool = strcmp(cfg_getstr(section, "mode"), "pool") == 0;
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
-    bool ok = set_kinds(h, all, cfg_title(section), f) && load_chunks(section, h, f) &&
-              load_start_limit(section, h, f) && check_program(directory, h->argv[0], f);
+    bool ok = set_kinds(h, all, cfg_title(section), f) && check_any(h, f) &&
+              load_chunks(section, h, f) && load_start_limit(section, h, f) &&
+              check_program(directory, h->argv[0], f);
     all->n++;
     return ok;
 }
@@ -450,7 +523,8 @@ static bool load_file(struct handlers *all, const char *path, struct fault *f)
 static bool finish_handler(struct handler *h, const struct options *o, struct fault *f)
 {
     const char *user = option_text(o, OPTION_USER);
-    h->own_stderr = option_flag(o, OPTION_STDERR);
+    h->log_stderr = option_flag(o, OPTION_LOG_STDERR);
+    h->own_stderr = option_flag(o, OPTION_STDERR) && !h->log_stderr;
     h->start_limit_ms = h->start_limit_ms ? h->start_limit_ms : option_int(o, OPTION_START_LIMIT);
     if (user && !h->isolation.groups && !isolation_set_user(&h->isolation, user, f)) {
         return fault_add(f, "--user");

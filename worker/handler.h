@@ -13,7 +13,9 @@ enum {
 };
 
 struct handler {
-    char *kinds;        /* "mail" or "mail,sms" */
+    char *kinds;        /* "mail" or "mail,sms"; of the handler "*", once they are known */
+    char *named;        /* those that the first child of "*" named, see kinds.h; NULL = not yet */
+    bool any;           /* it is "*", for all kinds that no other handler has */
     bool pool;          /* a long-lived child that speaks JSON lines; else one process per task */
     char **argv;        /* ends with NULL */
     char **pass_env;    /* variables that it gets all the same; ends with NULL */
@@ -27,7 +29,8 @@ struct handler {
     struct isolation isolation;
     int64_t tasks_max;   /* pool: after this many answers a child is replaced; 0 = never */
     int64_t rss_mib_max; /* and when it holds more memory than this */
-    bool own_stderr;     /* it writes to the worker's stderr; else the last of it is kept */
+    bool own_stderr;     /* it writes to the worker's stderr; else the last of it is kept, */
+    bool log_stderr;     /* and each line is an event of the worker's log */
 };
 
 struct handler_kind {
@@ -54,7 +57,12 @@ struct served {
 MUST_CHECK bool handlers_load(const struct options *o, struct handlers *ret, struct fault *f);
 void handlers_clear(struct handlers *h);
 
-/* The handler of a kind, or -1. */
+/* The handler of a kind, or -1; the handler "*", or -1. */
 int handlers_find(const struct handlers *h, const char *kind);
+int handlers_any(const struct handlers *h);
+
+/* The handler "*" has these kinds (kinds.h), except those of other handlers.
+ *   false   CONFIG: none is left */
+MUST_CHECK bool handlers_name(struct handlers *all, int any, const char *kinds, struct fault *f);
 
 #endif

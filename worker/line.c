@@ -4,6 +4,7 @@
 #include "core/base/text.h"
 #include "worker/decide/round.h"
 #include "worker/decide/slots.h"
+#include "worker/handler_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,12 +214,10 @@ static bool keep_starting(const struct scan_member *member, struct hello *ret)
 
 bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct fault *f)
 {
-    enum { HELLO, IN_FLIGHT, STOP, CHUNKS, STARTING, N };
-    struct scan_member m[N] = {[HELLO] = {.key = "hello"},
-                               [IN_FLIGHT] = {.key = "in_flight"},
-                               [STOP] = {.key = "stop"},
-                               [CHUNKS] = {.key = "chunks"},
-                               [STARTING] = {.key = "starting"}};
+    enum { HELLO, IN_FLIGHT, STOP, CHUNKS, KINDS, STARTING, N };
+    struct scan_member m[N] = {[HELLO] = {.key = "hello"}, [IN_FLIGHT] = {.key = "in_flight"},
+                               [STOP] = {.key = "stop"},   [CHUNKS] = {.key = "chunks"},
+                               [KINDS] = {.key = "kinds"}, [STARTING] = {.key = "starting"}};
     *ret = (struct hello){0};
     if (!scan_object(line, bytes, m, N)) {
         return not_hello(line, f);
@@ -235,7 +234,8 @@ bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct 
     }
     *ret = (struct hello){.in_flight = room,
                           .stop = scanned_is_true(&m[STOP].value),
-                          .chunks = scanned_is_true(&m[CHUNKS].value)};
+                          .chunks = scanned_is_true(&m[CHUNKS].value),
+                          .kinds = m[KINDS].value};
     return true;
 }
 
@@ -251,6 +251,7 @@ enum key {
     PROGRESS,
     EXTEND,
     STEP,
+    LOG,
     BYE,
     ROOM,
     KEYS
@@ -487,6 +488,7 @@ bool line_parse(const char *line, size_t bytes, struct event *event, struct faul
                               {.key = "progress"},
                               {.key = "extend_ms"},
                               {.key = "step"},
+                              {.key = "log"},
                               {.key = "bye"},
                               {.key = "in_flight"}}};
     if (!scan_object(line, bytes, r.m, KEYS)) {
@@ -497,6 +499,9 @@ bool line_parse(const char *line, size_t bytes, struct event *event, struct faul
     }
     if (r.m[ID].times != 1 || !scanned_id(value_of(&r, ID), &event->id)) {
         return read_general(&r, event, f);
+    }
+    if (!has(&r, OUTCOME) && has(&r, LOG)) {
+        return handler_log_read(value_of(&r, LOG), event) || fault_memory(f);
     }
     if (!has(&r, OUTCOME) && has(&r, STEP)) {
         return read_step(&r, event, f);

@@ -3,6 +3,7 @@
 #ifndef TENON_WORKER_LINE_H
 #define TENON_WORKER_LINE_H
 
+#include "core/base/scan.h"
 #include "worker/child.h"
 #include "worker/decide/event.h"
 #include "worker/decide/writes.h"
@@ -49,6 +50,7 @@ struct hello {
     int in_flight;
     bool stop;                     /* it understands the line that asks it to stop, */
     bool chunks;                   /* and the one that says how many tasks follow together */
+    struct scanned kinds;          /* what it can run, not judged; within the line */
     char starting[STARTING_BYTES]; /* it is none yet, but says what the child does; else "" */
 };
 
@@ -58,13 +60,13 @@ MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *r
                                  struct fault *f);
 
 /* Any other line of a pool child, or the beginning of one that is longer than LINE_BYTES_MAX. Sets
- * type: REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY with room, the number of tasks that it
- * takes at once from now on; for a reply id, outcome, delay_ms, and reply, error and signal, which
- * the caller frees; for PROGRESS id, extend_ms, and progress, which the caller frees too; for STEP
- * id, name, and step, the same. If the line names its task, a mistake concerns that task alone: a
- * reply with a mistake becomes a failure, and a result that PostgreSQL cannot store a note.
- * Progress and steps that it cannot store become an empty text, and a time that cannot be added
- * -1: these are refused.
+ * type: REPLY, PROGRESS, STEP, LOG, CHILD_RETIRES, or CHILD_READY with room, the number of tasks
+ * that it takes at once from now on; for a reply id, outcome, delay_ms, and reply, error and
+ * signal, which the caller frees; for PROGRESS id, extend_ms, and progress, which the caller frees
+ * too; for STEP id, name, and step, the same; for LOG id, and what handler_log_read() sets. If the
+ * line names its task, a mistake concerns that task alone: a reply with a mistake becomes a
+ * failure, and a result that PostgreSQL cannot store a note. Progress and steps that it cannot
+ * store become an empty text, and a time that cannot be added -1: these are refused.
  *   false   nobody can tell which task is meant, or no memory */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "worker/decide/start.h"
 #include "worker/guard.h"
+#include "worker/handler_log.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -43,9 +44,35 @@ static void hear(struct loop *l, const struct event *event)
     decider_event(l->decider, event, now_ms());
 }
 
+/* An attempt that fails or runs into its time limit, or whose child dies: what it has printed is
+ * kept with it. Of an exec handler it is in the error. */
+static void keep_printed(struct loop *l, const struct event *event)
+{
+    struct claim *task = slots_failing(l->decider, event);
+    const struct handler *h = l->children->slots[event->slot].handler;
+    if (task && h && h->pool) {
+        struct buf lines;
+        buf_init(&lines, CHILD_TAIL_BYTES);
+        children_printed(l->children, event->slot, &lines);
+        handler_log_printed(task, &lines, h->log_stderr, l->round_thread);
+        buf_clear(&lines);
+    }
+}
+
 void loop_child_event(void *owner, const struct event *event)
 {
-    hear(owner, event);
+    struct loop *l = owner;
+    const struct slot *slot = &l->decider->slots[event->slot];
+    if (event->type == EVENT_LOG) {
+        handler_log_note(slots_find(l->decider, event->slot, event->id), event, l->round_thread);
+    } else if (event->type == EVENT_PRINTED) {
+        handler_log_line(slot->n_given == 1 ? slot->given : NULL, event->text);
+    } else {
+        if (event->type == EVENT_REPLY || event->type == EVENT_CHILD_GONE) {
+            keep_printed(l, event);
+        }
+        hear(l, event);
+    }
 }
 
 bool loop_child_has(void *owner, int slot, int64_t id)
@@ -131,7 +158,8 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
-        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->n, a->slot), a->n);
+        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->n, a->slot), a->n,
+                      a->n == 1 && l->decider->slots[a->slot].n_given == 1);
         break;
     case ACTION_CLOSE:
         children_close(l->children, a->slot);

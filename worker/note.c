@@ -6,6 +6,7 @@ static const struct {
     enum log_level level;
     const char *event;
 } notes[] = {
+    [NOTE_TASK_DONE] = {LOG_DEBUG, "task_done"},
     [NOTE_TASK_FAILED] = {LOG_WARNING, "task_failed"},
     [NOTE_TASK_SNOOZED] = {LOG_INFO, "task_snoozed"},
     [NOTE_TASK_WAITS_SIGNAL] = {LOG_INFO, "task_waits_signal"},

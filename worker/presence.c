@@ -29,6 +29,7 @@ struct presence {
     const char *insecure; /* how its first session is, see db_insecure() */
     const struct served *served;
     int slots;
+    const char *release;
     struct mailbox *mailbox;
     pthread_t thread;
     int wake; /* readable when there is a request */
@@ -51,6 +52,7 @@ struct presence {
     struct minute *minute;
     bool minute_failed;      /* the last counts could not be written */
     bool drained;            /* the row says that the worker drains */
+    bool drain_told;         /* an operator wrote that, and the main loop knows it */
     int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for the next list */
     size_t n_paused;
     int64_t peers_ms;       /* when to ask next how many workers serve the same */
@@ -98,9 +100,11 @@ static bool register_worker(struct presence *p, struct fault *f)
     for (size_t i = 0; i < p->served->n_queues; i++) {
         array_put_text(&queues, p->served->queues[i]);
     }
-    const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds), p->lock_key};
+    const char *params[] = {
+        host,        pid,           slots,     array_end(&queues), array_end(&kinds),
+        p->lock_key, TENON_VERSION, p->release};
     struct rows *rows = NULL;
-    bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 6, &rows, f)
+    bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 8, &rows, f)
                                      : fault_memory(f);
     if (ok) {
         (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
@@ -256,6 +260,16 @@ static void write_minute(struct presence *p, int64_t limit_ms)
     p->minute_failed = !ok;
 }
 
+/* The row says that the worker drains, and not because the main loop said so. */
+static void hear_drain(struct presence *p)
+{
+    if (!p->drain_told) {
+        p->drain_told = true;
+        log_event(LOG_INFO, LOG_EVENT("drain_told"), LOG_TEXT("worker", p->worker_id));
+        mailbox_push(p->mailbox, &(struct event){.type = EVENT_DRAIN});
+    }
+}
+
 /* Write that the worker drains, if it does. Then: does the session answer, and does the row still
  * say that the worker lives? */
 static bool ping_server(struct presence *p, bool drain, struct fault *f)
@@ -267,10 +281,12 @@ static bool ping_server(struct presence *p, bool drain, struct fault *f)
     if (!ask_state(p, &sql_presence_ping, 1, state, f)) {
         return false;
     }
-    if (strcmp(state, "alive") != 0 && strcmp(state, "draining") != 0) {
-        return fault_set(f, FAULT_RETRY, "the worker has been declared dead");
+    bool drains = strcmp(state, "draining") == 0;
+    if (drains && !drain) {
+        hear_drain(p);
     }
-    return true;
+    return drains || strcmp(state, "alive") == 0 ||
+           fault_set(f, FAULT_RETRY, "the worker has been declared dead");
 }
 
 /* No later attempt can succeed. Without the lock others may start our tasks, so the main loop stops
@@ -452,16 +468,21 @@ static void presence_free(struct presence *p)
     free(p);
 }
 
-bool presence_open(const char *url, const struct served *served, int slots, struct series *series,
-                   struct mailbox *mailbox, struct presence **ret, struct fault *f)
+bool presence_open(const char *url, const struct served *served, int slots, const char *release,
+                   struct series *series, struct mailbox *mailbox, struct presence **ret,
+                   struct fault *f)
 {
     struct presence *p = malloc(sizeof *p);
     if (!p) {
         return fault_memory(f);
     }
     bool renewed;
-    *p = (struct presence){
-        .url = url, .served = served, .slots = slots, .mailbox = mailbox, .wake = -1};
+    *p = (struct presence){.url = url,
+                           .served = served,
+                           .slots = slots,
+                           .release = release,
+                           .mailbox = mailbox,
+                           .wake = -1};
     (void)pthread_mutex_init(&p->mutex, NULL);
     p->paused = calloc(served->handlers.n_kinds + 1, sizeof *p->paused);
     p->heard = calloc(served->handlers.n_kinds + 1, sizeof *p->heard);

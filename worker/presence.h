@@ -17,7 +17,7 @@ enum {
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
-    PRESENCE_NOTE_BYTES = 1024,
+    PRESENCE_NOTE_BYTES = 16384,
     PRESENCE_WHY_BYTES = 256,
     PRESENCE_CUT_LIMIT_MS = 250, /* for the thread's end, after its session was cut off */
 };
@@ -34,13 +34,15 @@ struct presence_note {
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
  *   url       direct, through no pooler; borrowed, as are the others
+ *   release   of the handlers; NULL = not named
  *   series    what the worker counts: what is new is written with each ping, and in the end
  *   mailbox   gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a
- *             cleaner says by NOTIFY that there is something for these queues and kinds
+ *             cleaner says by NOTIFY that there is something for these queues and kinds; and
+ *             DRAIN, once, if an operator says so
  *   false   CONFIG: no schema, a pooler, login refused; SCHEMA; RETRY: the server is away */
 MUST_CHECK bool presence_open(const char *url, const struct served *served, int slots,
-                              struct series *series, struct mailbox *mailbox, struct presence **ret,
-                              struct fault *f);
+                              const char *release, struct series *series, struct mailbox *mailbox,
+                              struct presence **ret, struct fault *f);
 
 /* Requests to the thread. The note is copied; its bytes behind each text's end are 0. */
 void presence_ping(struct presence *p, const struct presence_note *note);

@@ -1,7 +1,7 @@
 -- Write what handlers said of their tasks: how far they are, and how much time they need.
 --   $1 bigint[]  ids                   $3 text[]    lines, of which the key "progress" is kept; NULL = as it is
 --   $2 bigint[]  keys of the claims    $4 bigint[]  timeouts in milliseconds, for those that grow; NULL = as it is
--- One row per task that was written: the id, and whether its progress could be stored (if not, the last one stays). What
+-- One row per task that was written: the id, and whether its progress could be stored (if not, the last one stays); whoever watches it is notified. What
 -- is missing is not this claim's any more, or locked by somebody else at the moment. `BETWEEN` as in finish.sql.
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.line, f.timeout_ms
@@ -18,4 +18,5 @@ SET progress = CASE WHEN j.kept IS NULL THEN t.progress ELSE nullif(j.kept, 'nul
     timeout_ms = greatest(t.timeout_ms, j.timeout_ms)
 FROM judged j
 WHERE t.id BETWEEN j.id AND j.id
-RETURNING t.id, j.line IS NULL OR j.kept IS NOT NULL;
+RETURNING t.id, j.line IS NULL OR j.kept IS NOT NULL,
+          CASE WHEN t.watched AND j.kept IS NOT NULL THEN pg_notify('tenon_progress', t.id::text) END;

@@ -1,5 +1,6 @@
 #include "worker/round_thread.h"
 
+#include "core/base/now.h"
 #include "core/base/point.h"
 #include "core/base/thread.h"
 #include "core/db/db.h"
@@ -22,6 +23,7 @@ struct round_thread {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
     struct round_context context;
+    struct log_lines *lines;
 };
 
 static bool connect_session(struct round_thread *e, struct fault *f)
@@ -111,25 +113,80 @@ static void run_round(struct round_thread *e, struct round *x, const char *worke
     take_answer(e, &r);
 }
 
+/* Run the round that was asked for. The mutex is held before and after. */
+static void take_round(struct round_thread *e)
+{
+    struct round *x = e->asked;
+    char worker[WORKER_ID_BYTES];
+    memcpy(worker, e->worker_id, sizeof worker);
+    e->asked = NULL;
+    (void)pthread_mutex_unlock(&e->mutex);
+    run_round(e, x, worker);
+    (void)pthread_mutex_lock(&e->mutex);
+}
+
+/* The same, for log lines. */
+static bool write_lines(struct round_thread *e)
+{
+    (void)pthread_mutex_unlock(&e->mutex);
+    bool written = log_lines_write(e->lines, e->db);
+    (void)pthread_mutex_lock(&e->mutex);
+    return written;
+}
+
+static void wait_until(struct round_thread *e, int64_t due_ms)
+{
+    if (due_ms == INT64_MAX) {
+        (void)pthread_cond_wait(&e->wake, &e->mutex);
+    } else {
+        struct timespec until = now_after(due_ms - now_ms());
+        (void)pthread_cond_timedwait(&e->wake, &e->mutex, &until);
+    }
+}
+
+/* Rounds go before log lines, unless those are late. */
 static void *round_thread_thread(void *arg)
 {
     struct round_thread *e = arg;
     (void)pthread_mutex_lock(&e->mutex);
     while (!e->quit) {
-        if (!e->asked) {
-            (void)pthread_cond_wait(&e->wake, &e->mutex);
-            continue;
+        int64_t due = log_lines_due(e->lines), now = now_ms();
+        if (e->asked && now - LOG_WRITE_LATE_MS < due) {
+            take_round(e);
+        } else if (due <= now) {
+            (void)write_lines(e);
+        } else {
+            wait_until(e, due);
         }
-        struct round *x = e->asked;
-        char worker[WORKER_ID_BYTES];
-        memcpy(worker, e->worker_id, sizeof worker);
-        e->asked = NULL;
-        (void)pthread_mutex_unlock(&e->mutex);
-        run_round(e, x, worker);
-        (void)pthread_mutex_lock(&e->mutex);
     }
+    while (log_lines_due(e->lines) != INT64_MAX && write_lines(e)) {
+    } /* until end_thread() cuts it off */
     (void)pthread_mutex_unlock(&e->mutex);
     return NULL;
+}
+
+/* The times of its waits are those of now_ms(). */
+static bool init_wake(pthread_cond_t *wake)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0) {
+        return false;
+    }
+    bool ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(wake, &attributes) == 0;
+    (void)pthread_condattr_destroy(&attributes);
+    return ok;
+}
+
+static void free_thread(struct round_thread *e)
+{
+    db_close(e->db);
+    for (size_t i = 0; i < TEXTS; i++) {
+        buf_clear(&e->context.texts[i]);
+    }
+    poll_clear(&e->context.poll);
+    log_lines_free(e->lines);
+    free(e);
 }
 
 bool round_thread_open(const char *url, const struct served *served, struct mailbox *mailbox,
@@ -143,18 +200,20 @@ bool round_thread_open(const char *url, const struct served *served, struct mail
     e->mailbox = mailbox;
     e->context.served = served;
     if (!poll_init(&e->context.poll, served->n_queues, f)) {
-        poll_clear(&e->context.poll);
-        free(e);
+        free_thread(e);
         return false;
     }
+    e->lines = log_lines_new();
     (void)pthread_mutex_init(&e->mutex, NULL);
-    (void)pthread_cond_init(&e->wake, NULL);
+    if (!e->lines || !init_wake(&e->wake)) {
+        free_thread(e);
+        return fault_memory(f);
+    }
     for (size_t i = 0; i < TEXTS; i++) {
         buf_init(&e->context.texts[i], ROUND_TEXT_BYTES_MAX);
     }
     if (!thread_start(&e->thread, 0, round_thread_thread, e, "rounds", f)) {
-        poll_clear(&e->context.poll);
-        free(e);
+        free_thread(e);
         return false;
     }
     *ret = e;
@@ -170,28 +229,43 @@ void round_thread_run(struct round_thread *e, struct round *x, const char *worke
     (void)pthread_mutex_unlock(&e->mutex);
 }
 
+void round_thread_log(struct round_thread *e, const struct log_line *line)
+{
+    if (log_lines_add(e->lines, line)) {
+        (void)pthread_mutex_lock(&e->mutex);
+        (void)pthread_cond_signal(&e->wake);
+        (void)pthread_mutex_unlock(&e->mutex);
+    }
+}
+
+/* Log lines that wait get a moment to be written; what hangs is cut off. */
+static bool end_thread(struct round_thread *e)
+{
+    (void)pthread_mutex_lock(&e->mutex);
+    e->quit = true;
+    (void)pthread_cond_signal(&e->wake);
+    (void)pthread_mutex_unlock(&e->mutex);
+    if (log_lines_due(e->lines) != INT64_MAX && thread_join(e->thread, ROUND_CLOSE_LIMIT_MS)) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&e->mutex);
+    if (e->db) {
+        db_cut(e->db);
+    }
+    (void)pthread_mutex_unlock(&e->mutex);
+    return thread_join(e->thread, ROUND_CLOSE_LIMIT_MS);
+}
+
 bool round_thread_close(struct round_thread *e)
 {
     if (!e) {
         return true;
     }
-    (void)pthread_mutex_lock(&e->mutex);
-    e->quit = true;
-    if (e->db) {
-        db_cut(e->db);
-    }
-    (void)pthread_cond_signal(&e->wake);
-    (void)pthread_mutex_unlock(&e->mutex);
-    if (!thread_join(e->thread, ROUND_CLOSE_LIMIT_MS)) {
+    if (!end_thread(e)) {
         return false;
     }
-    db_close(e->db);
-    for (size_t i = 0; i < TEXTS; i++) {
-        buf_clear(&e->context.texts[i]);
-    }
-    poll_clear(&e->context.poll);
     (void)pthread_cond_destroy(&e->wake);
     (void)pthread_mutex_destroy(&e->mutex);
-    free(e);
+    free_thread(e);
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include "worker/decide/round.h"
 #include "worker/handler.h"
+#include "worker/log_lines.h"
 #include "worker/mailbox.h"
 
 enum {
@@ -24,7 +25,11 @@ MUST_CHECK bool round_thread_open(const char *url, const struct served *served,
 /* Run `x` for this worker id; `x` belongs to the thread until it answers by mail. */
 void round_thread_run(struct round_thread *e, struct round *x, const char *worker_id);
 
-/* End the thread; a statement that hangs is cut off. NULL is fine.
+/* Write the line to tenon.log_line soon. */
+void round_thread_log(struct round_thread *e, const struct log_line *line);
+
+/* End the thread. Log lines that wait are written, if that takes no longer than the limit; a
+ * statement that hangs is cut off. NULL is fine.
  *   false   it still tries to connect after ROUND_CLOSE_LIMIT_MS: end the process */
 bool round_thread_close(struct round_thread *e);
 

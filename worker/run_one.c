@@ -53,7 +53,7 @@ static void take_event(void *owner, const struct event *event)
     struct run_one *r = owner;
     if (event->type == EVENT_CHILD_READY && !r->given) { /* later it may say that it takes more */
         r->given = true;
-        children_give(&r->children, 0, r->task, 1);
+        children_give(&r->children, 0, r->task, 1, true);
     } else if (event->type == EVENT_REPLY) {
         r->outcome = event->outcome;
         r->reply = event->reply;
@@ -66,6 +66,9 @@ static void take_event(void *owner, const struct event *event)
                       : event->progress ? event->progress
                                         : "more time is asked for");
         free(event->progress);
+    } else if (event->type == EVENT_LOG) {
+        (void)fprintf(stderr, "%s%s%s\n", event->message, event->fields ? " " : "",
+                      event->fields ? event->fields : "");
     } else if (event->type == EVENT_STEP) {
         bool recorded = *event->step != '\0';
         (void)fprintf(stderr, "%s\n", recorded ? event->step : "a step is refused");
@@ -129,6 +132,7 @@ static bool prepare(struct run_one *r, const struct options *o, const struct han
         return fault_set(f, FAULT_CONFIG, "--run-one KIND needs a payload file, or - for stdin");
     }
     r->handler = handlers_find(handlers, kind);
+    r->handler = r->handler < 0 ? handlers_any(handlers) : r->handler;
     if (r->handler < 0) {
         return fault_set(f, FAULT_CONFIG, "no handler is given for kind \"%s\"", kind);
     }

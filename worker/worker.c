@@ -7,7 +7,9 @@
 #include "core/base/processors.h"
 #include "core/base/service.h"
 #include "core/db/db.h"
+#include "worker/decide/start.h"
 #include "worker/guard.h"
+#include "worker/learn.h"
 #include "worker/loop.h"
 #include "worker/run_one.h"
 
@@ -23,6 +25,8 @@
 enum {
     START_PAUSE_MIN_MS = 100,
     START_PAUSE_MAX_MS = 5000,
+    LEARN_PAUSE_MIN_MS = 1000,
+    LEARN_PAUSE_MAX_MS = 30000,
     CLOSE_LIMIT_MS = 1000,
     ROOT_KINDS_BYTES_MAX = 4096,
     KEYS_BYTES_MAX = 64 << 20, /* of all routing keys, before they are counted */
@@ -35,7 +39,8 @@ struct worker {
     sigset_t signals;
     struct mailbox mailbox;
     struct children children;
-    struct series *series; /* what is counted */
+    struct learned learned; /* of the first child, if there is a handler "*" */
+    struct series *series;  /* what is counted */
     struct loop loop;
 };
 
@@ -91,15 +96,36 @@ static bool pause_or_stop(struct worker *w, int64_t ms)
     return signal > 0 && signal != SIGUSR1;
 }
 
+/* The kinds of the handler "*", however often its first child does not start. */
+static bool learn(struct worker *w, struct fault *f)
+{
+    struct handlers *h = &w->served.handlers;
+    int any = handlers_any(h);
+    for (int failures = 1;
+         any >= 0 && !learn_kinds(w->children.slots, h, any, w->loop.signal_fd, &w->learned, f);
+         failures++) {
+        if (f->code != FAULT_RETRY) {
+            return false;
+        }
+        log_fault(LOG_WARNING, "kinds_unknown", f);
+        fault_clear(f); /* to be stopped while waiting is no failure */
+        if (pause_or_stop(w, now_pause_ms(failures, LEARN_PAUSE_MIN_MS, LEARN_PAUSE_MAX_MS))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Be registered, however long PostgreSQL takes to be there. Why it waits is told when it is
  * something new: a person may have to mend it. */
 static bool become_present(struct worker *w, struct fault *f)
 {
     char told[FAULT_TEXT_BYTES_MAX] = "";
     for (int failures = 1; !presence_open(presence_url(w->options), &w->served, w->n_slots,
-                                          w->series, &w->mailbox, &w->loop.presence, f);
+                                          option_text(w->options, OPTION_RELEASE), w->series,
+                                          &w->mailbox, &w->loop.presence, f);
          failures++) {
-        if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
+        if (!fault_passes(f)) {
             return false;
         }
         if (strcmp(told, f->text) != 0) {
@@ -107,6 +133,7 @@ static bool become_present(struct worker *w, struct fault *f)
             log_fault(LOG_WARNING, "waiting_for_database", f);
         }
         fault_clear(f); /* to be stopped while waiting is no failure */
+        guard_beat();   /* the first child of "*" may be there */
         if (pause_or_stop(w, now_pause_ms(failures, START_PAUSE_MIN_MS, START_PAUSE_MAX_MS))) {
             return false;
         }
@@ -162,14 +189,20 @@ static bool make_decider(struct worker *w, struct fault *f)
         const struct handler *h = &w->served.handlers.items[i];
         decider_chunks(w->loop.decider, i, h->chunk_size, h->chunk_wait_ms);
         w->loop.decider->handlers[i].start_limit_ms = h->start_limit_ms;
+        w->loop.decider->handlers[i].name = h->any ? "*" : h->kinds;
     }
     w->series = series_new();
     if (!w->loop.decider || !w->series) {
         return fault_memory(f);
     }
     w->loop.decider->tally = w->series;
+    w->loop.decider->notes_done = log_enabled(LOG_DEBUG);
     int most = processors();
     w->loop.decider->starts_max = most < SLOTS_MAX ? most : SLOTS_MAX;
+    int any = handlers_any(&w->served.handlers);
+    if (any >= 0) {
+        start_adopt(w->loop.decider, 0, any, w->learned.room, w->learned.hears_stop, now_ms());
+    }
     return true;
 }
 
@@ -181,7 +214,7 @@ static void log_root(const struct worker *w)
     for (int i = 0; i < w->served.handlers.n; i++) {
         const struct handler *h = &w->served.handlers.items[i];
         if (isolation_is_root(&h->isolation)) {
-            buf_printf(&kinds, "%s%s", kinds.len ? "," : "", h->kinds);
+            buf_printf(&kinds, "%s%s", kinds.len ? "," : "", h->any ? "*" : h->kinds);
         }
     }
     if (kinds.len > 0) {
@@ -238,7 +271,8 @@ static bool open_all(struct worker *w, struct fault *f)
 {
     if (!load_options(w, f) || !child_descriptors(w->n_slots, f) || !guard_start(f) ||
         !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
-        !children_init(&w->children, w->n_slots, &w->served.handlers, f) || !make_decider(w, f)) {
+        !children_init(&w->children, w->n_slots, &w->served.handlers, f) || !learn(w, f) ||
+        !make_decider(w, f)) {
         return false;
     }
     log_root(w);

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import zipfile
 
 from servers import channel
 from workloads import Snapshot
@@ -16,8 +15,6 @@ TOOLS = os.path.abspath(".services/bench/tools")
 NODE = "24.21.0"
 NPM = "12.2.0"
 REGISTRY = "https://registry.npmjs.org"
-GO = "1.26.8"
-GO_PROXY = "https://proxy.golang.org"
 CELERY = "5.7.0"
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 LIMIT_S = 300
@@ -49,25 +46,6 @@ def install_node():
                    check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S,
                    env={**os.environ, "PATH": f"{TOOLS}/node/bin:{os.environ['PATH']}"})
     os.replace(f"{TOOLS}/package.json", f"{TOOLS}/package.json.installed")
-
-
-def install_go():
-    """The Go toolchain, which Go's module proxy has as a module."""
-    architecture = {"x64": "amd64"}.get(ARCHITECTURES[os.uname().machine], "arm64")
-    name = f"golang.org/toolchain@v0.0.1-go{GO}.linux-{architecture}"
-    if os.path.exists(f"{TOOLS}/go-{GO}"):
-        return
-    os.makedirs(TOOLS, exist_ok=True)
-    subprocess.run(["curl", "-fsS", "-o", f"{TOOLS}/go.zip", f"{GO_PROXY}/{name.replace('@', '/@v/')}.zip"], check=True,
-                   timeout=LIMIT_S)
-    with zipfile.ZipFile(f"{TOOLS}/go.zip") as file:
-        file.extractall(f"{TOOLS}/go.part")
-    os.unlink(f"{TOOLS}/go.zip")
-    root = f"{TOOLS}/go.part/{name}"
-    for folder in ("bin", f"pkg/tool/linux_{architecture}"):
-        for program in os.scandir(f"{root}/{folder}"):
-            os.chmod(program.path, 0o755)
-    os.rename(root, f"{TOOLS}/go-{GO}")
 
 
 class Rival:
@@ -188,10 +166,9 @@ class River(WithStarts, InPostgres):
     name = "river"
 
     def install(self):
-        install_go()
-        subprocess.run([f"{TOOLS}/go-{GO}/bin/go", "build", "-o", f"{TOOLS}/river", "."], cwd=f"{HERE}/river", check=True,
-                       timeout=LIMIT_S, env={**os.environ, "GOPATH": f"{TOOLS}/go-path", "GOCACHE": f"{TOOLS}/go-cache",
-                                             "GOFLAGS": "-modcacherw -buildvcs=false", "GOTOOLCHAIN": "local", "GOPROXY": GO_PROXY})
+        os.makedirs(TOOLS, exist_ok=True)
+        subprocess.run([f"{HERE}/../../script/go-env", "go", "build", "-o", f"{TOOLS}/river", "."], cwd=f"{HERE}/river",
+                       check=True, timeout=LIMIT_S)
 
     def command(self):
         return [f"{TOOLS}/river"]
@@ -246,5 +223,6 @@ def facts(names):
     if {"graphile-worker", "pg-boss", "bullmq"} & set(found):
         found["node"] = NODE
     if "river" in found:
-        found["go"] = GO
+        found["go"] = subprocess.run([f"{HERE}/../../script/go-env", "go", "env", "GOVERSION"], text=True, check=True,
+                                     capture_output=True).stdout.strip().removeprefix("go")
     return found

@@ -240,7 +240,8 @@ static bool start_cleaner(struct dev *d, struct fault *f)
 
 static bool start_worker(struct dev *d, struct fault *f)
 {
-    const char *const argv[] = {d->program, "worker", "--stderr", NULL};
+    const char *level = option_is_given(d->o, OPTION_LOG_LEVEL) ? NULL : "--log-level=debug";
+    const char *const argv[] = {d->program, "worker", "--log-stderr", level, NULL};
     d->renews = false;
     watched_read(d->o, &d->now);
     d->seen = d->now;

@@ -34,15 +34,39 @@ static bool is_log_line(const char *line)
     return strncmp(line, "ts=", 3) == 0;
 }
 
-/* What a log line says, for eyes: without what is the same in all, and an error on lines of its
- * own. */
-static void put_log_line(const struct part *p, const char *line)
+/* A log line without what is the same in all. */
+static const char *event_of(const char *line)
 {
     for (int i = 0; i < FIELDS_LEFT_OUT; i++) {
         line += strcspn(line, " ");
         line += *line == ' ';
     }
-    for (; *line; line++) {
+    return line;
+}
+
+/* The last value of a log line, without its quotes and escapes. */
+static void put_text(const char *value)
+{
+    bool quoted = *value == '"';
+    for (value += quoted; *value && !(quoted && *value == '"'); value++) {
+        unsigned point = 0;
+        bool is_escaped = value[0] == '\\' && value[1];
+        value += is_escaped;
+        if (is_escaped && *value == 't') {
+            (void)putchar('\t');
+        } else if (is_escaped && *value == 'u' && sscanf(value + 1, "%4x", &point) == 1) {
+            (void)putchar((int)(point & 0x7F));
+            value += 4;
+        } else {
+            (void)putchar(*value);
+        }
+    }
+}
+
+/* What a log line says, for eyes: an error on lines of its own. */
+static void put_log_line(const struct part *p, const char *line)
+{
+    for (line = event_of(line); *line; line++) {
         bool is_escaped = line[0] == '\\' && line[1];
         line += is_escaped;
         if (is_escaped && *line == 'n') {
@@ -56,17 +80,36 @@ static void put_log_line(const struct part *p, const char *line)
     }
 }
 
-/* What a worker passes on of its handlers is no log line. */
-static void put_line(const struct part *p, const char *line)
+/* A line that a handler printed, in the worker's log: the task, if it is of one, and the text.
+ * False: it is another line. */
+static bool put_printed(const char *line)
 {
     static const struct part handler = {.name = "handler", .colour = 33};
+    static const char event[] = "event=handler_stderr ";
+    line = event_of(line);
+    const char *text = strstr(line, " text="), *task = strstr(line, " task=");
+    if (strncmp(line, event, strlen(event)) != 0 || !text) {
+        return false;
+    }
+    put_name(&handler);
+    if (task && task < text) {
+        task += strlen(" task=");
+        (void)printf("%.*s: ", (int)strcspn(task, " "), task);
+    }
+    put_text(text + strlen(" text="));
+    return true;
+}
+
+static void put_line(const struct part *p, const char *line)
+{
     bool is_log = is_log_line(line);
-    const struct part *by = !is_log && strcmp(p->name, "worker") == 0 ? &handler : p;
-    put_name(by);
-    if (is_log) {
-        put_log_line(by, line);
-    } else {
-        (void)fputs(line, stdout);
+    if (!is_log || !put_printed(line)) {
+        put_name(p);
+        if (is_log) {
+            put_log_line(p, line);
+        } else {
+            (void)fputs(line, stdout);
+        }
     }
     (void)putchar('\n');
     (void)fflush(stdout);

@@ -19,7 +19,7 @@
 #define POSTGRESQL_OLDEST "140000"
 enum { CLOCK_MS_MAX = 1000 };
 
-enum { LEVEL, SUBJECT, FINDING, ADVICE };
+enum { LEVEL, SUBJECT, FINDING, ADVICE, ABOUT };
 
 static int64_t wall_ms(void)
 {
@@ -28,18 +28,24 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-bool doctor_find(struct doctor *d, const char *level, const char *subject, const char *finding,
-                 const char *advice, struct fault *f)
+static bool find_about(struct doctor *d, const char *level, const char *subject,
+                       const char *finding, const char *advice, json_t *about, struct fault *f)
 {
-    json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "level", level, "subject", subject, "finding",
-                            finding, "advice", advice);
+    json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:o*}", "level", level, "subject", subject,
+                            "finding", finding, "advice", advice, "about", about);
     return (one && json_array_append_new(d->findings, one) == 0) || fault_memory(f);
 }
 
-void doctor_cannot_see(struct doctor *d, const char *what, const char *advice)
+bool doctor_find(struct doctor *d, const char *level, const char *subject, const char *finding,
+                 const char *advice, struct fault *f)
 {
-    d->partly = true;
-    (void)fprintf(stderr, "tenon doctor: this role cannot see %s: %s\n", what, advice);
+    return find_about(d, level, subject, finding, advice, NULL, f);
+}
+
+bool doctor_cannot_see(struct doctor *d, const char *what, const char *advice, struct fault *f)
+{
+    json_t *one = json_pack("{s:s, s:s}", "what", what, "advice", advice);
+    return (one && json_array_append_new(d->unseen, one) == 0) || fault_memory(f);
 }
 
 static bool see_sessions(struct doctor *d, struct db *db, struct fault *f)
@@ -51,12 +57,19 @@ static bool see_sessions(struct doctor *d, struct db *db, struct fault *f)
         buf_init(&b, PRINT_BYTES_MAX);
         buf_put_text(&b, "GRANT pg_read_all_stats TO ");
         put_safe(&b, rows_text(rows, 0, 1));
-        doctor_cannot_see(d, "old transactions, standbys without a slot, a cleaner that hangs",
-                          buf_text(&b));
+        ok = doctor_cannot_see(d, "old transactions, standbys without a slot, a cleaner that hangs",
+                               buf_text(&b), f);
         buf_clear(&b);
     }
     rows_free(rows);
     return ok;
+}
+
+/* What a finding is about: names, as a JSON object; not all statements tell it. */
+static json_t *about_of(const struct rows *r, size_t i)
+{
+    bool told = rows_columns(r) > ABOUT && !rows_is_null(r, i, ABOUT);
+    return told ? json_loads(rows_text(r, i, ABOUT), 0, NULL) : NULL;
 }
 
 static bool ask(struct doctor *d, struct db *db, const struct statement *statement,
@@ -65,8 +78,9 @@ static bool ask(struct doctor *d, struct db *db, const struct statement *stateme
     struct rows *rows = NULL;
     bool ok = db_exec(db, statement, params, n_params, &rows, f);
     for (size_t i = 0; ok && i < rows_count(rows); i++) {
-        ok = doctor_find(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
-                         rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE), f);
+        ok = find_about(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
+                        rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE), about_of(rows, i),
+                        f);
     }
     rows_free(rows);
     return ok;
@@ -78,7 +92,9 @@ static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
     static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX, NAMES_MAX};
     return ask(d, db, &sql_doctor_server, server, 3, f) &&
            ask(d, db, &sql_doctor_tables, NULL, 0, f) &&
-           ask(d, db, &sql_doctor_rights, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 3, f);
+           ask(d, db, &sql_doctor_rights, NULL, 0, f) &&
+           ask(d, db, &sql_doctor_fleet, fleet, 3, f) &&
+           ask(d, db, &sql_doctor_outbox, fleet, 3, f);
 }
 
 /* The schema may be newer than this program, unless it says that it breaks older ones. */
@@ -134,6 +150,8 @@ static bool ask_insecure(struct doctor *d, struct db *db, const char *amqp_url, 
                                     "use sslmode=verify-full in the database URL, and amqps://", f);
 }
 
+enum { LEVEL_COLUMNS = 9 };
+
 static void print_findings(const json_t *findings, bool partly)
 {
     size_t i;
@@ -143,11 +161,8 @@ static void print_findings(const json_t *findings, bool partly)
         const char *level, *subject, *finding, *advice;
         (void)json_unpack(one, "{s:s, s:s, s:s, s:s}", "level", &level, "subject", &subject,
                           "finding", &finding, "advice", &advice);
-        struct buf b;
-        buf_init(&b, PRINT_BYTES_MAX);
-        put_safe(&b, finding);
-        (void)printf("%-7s  %s: %s\n         %s\n", level, subject, buf_text(&b), advice);
-        buf_clear(&b);
+        print_wrapped(printf("%-7s  %s: ", level, subject), LEVEL_COLUMNS, finding);
+        print_wrapped(printf("%*s", LEVEL_COLUMNS, ""), LEVEL_COLUMNS, advice);
     }
     if (json_array_size(findings) == 0) {
         (void)puts(partly ? "no problems found in what this role can see" : "no problems found");
@@ -163,23 +178,52 @@ static bool examine(struct doctor *d, struct db *db, struct fault *f)
            (!broker || doctor_broker(d, db, amqp_url, f));
 }
 
-bool doctor_run(const struct options *o, struct fault *f)
+bool doctor_examine(const struct options *o, json_t **findings, json_t **unseen, struct fault *f)
 {
-    struct doctor d = {.o = o, .findings = json_array()};
+    struct doctor d = {.o = o, .findings = json_array(), .unseen = json_array()};
     struct db *db = NULL;
-    bool ok = (d.findings || fault_memory(f)) &&
+    bool ok = ((d.findings && d.unseen) || fault_memory(f)) &&
               db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon doctor", &db, f) &&
               schema_check(db, f) && examine(&d, db, f);
-    if (ok && option_flag(o, OPTION_JSON)) {
-        (void)printf("{\"findings\": ");
-        (void)json_dumpf(d.findings, stdout, JSON_INDENT(2));
-        (void)puts("}");
-    } else if (ok) {
-        print_findings(d.findings, d.partly);
-    }
-    size_t n = ok ? json_array_size(d.findings) : 0;
-    json_decref(d.findings);
     db_close(db);
-    return ok && (n == 0 ||
-                  fault_set(f, FAULT_ABSENT, "%zu %s found", n, n == 1 ? "problem" : "problems"));
+    if (!ok) {
+        json_decref(d.findings);
+        json_decref(d.unseen);
+        return false;
+    }
+    *findings = d.findings;
+    *unseen = d.unseen;
+    return true;
+}
+
+static void print_unseen(const json_t *unseen)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(unseen, i, one)
+    {
+        (void)fprintf(stderr, "tenon doctor: this role cannot see %s: %s\n",
+                      json_string_value(json_object_get(one, "what")),
+                      json_string_value(json_object_get(one, "advice")));
+    }
+}
+
+bool doctor_run(const struct options *o, struct fault *f)
+{
+    json_t *findings = NULL, *unseen = NULL;
+    if (!doctor_examine(o, &findings, &unseen, f)) {
+        return false;
+    }
+    print_unseen(unseen);
+    if (option_flag(o, OPTION_JSON)) {
+        (void)printf("{\"findings\": ");
+        (void)json_dumpf(findings, stdout, JSON_INDENT(2));
+        (void)puts("}");
+    } else {
+        print_findings(findings, json_array_size(unseen) > 0);
+    }
+    size_t n = json_array_size(findings);
+    json_decref(findings);
+    json_decref(unseen);
+    return n == 0 || fault_set(f, FAULT_ABSENT, "%zu %s found", n, n == 1 ? "problem" : "problems");
 }

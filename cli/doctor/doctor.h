@@ -10,11 +10,19 @@
 struct doctor {
     const struct options *o;
     json_t *findings;
-    bool partly; /* something is hidden from this role */
+    json_t *unseen; /* what is hidden from this role */
 };
 
-/* Say on stderr what this role cannot see, and who could: it is no finding. */
-void doctor_cannot_see(struct doctor *d, const char *what, const char *advice);
+/* Run every check of `tenon doctor`; the page calls it, too. *findings: objects with level,
+ * subject, finding and advice, and with "about" if the subject has a name: {"what", "name"} of
+ * something paused, or "queue", "kind" or "schedule". *unseen: objects with "what" and "advice",
+ * for what this role may not see. It opens its own sessions. */
+MUST_CHECK bool doctor_examine(const struct options *o, json_t **findings, json_t **unseen,
+                               struct fault *f);
+
+/* Add what this role cannot see, and how it could: it is not a finding. */
+MUST_CHECK bool doctor_cannot_see(struct doctor *d, const char *what, const char *advice,
+                                  struct fault *f);
 
 /* Add a finding: "error" or "warning", what it is about, what is wrong, what to do. */
 MUST_CHECK bool doctor_find(struct doctor *d, const char *level, const char *subject,

@@ -99,10 +99,9 @@ bool doctor_plans(struct doctor *d, struct fault *f)
     }
     db_close(db);
     if (!ok && strcmp(why.sqlstate, "42501") == 0) {
-        doctor_cannot_see(
+        return doctor_cannot_see(
             d, "the plans of claim and poll",
-            "run doctor as the owner of the schema, or give its role --grant-worker too");
-        return true;
+            "run doctor as the owner of the schema, or give its role --grant-worker too", f);
     }
     return ok || fault_set(f, why.code, "%s", why.text);
 }

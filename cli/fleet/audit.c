@@ -9,8 +9,8 @@ enum { ID, JSON = 7 }; /* of the columns of audit.sql */
 
 static bool print_acts(const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {">ID",      "TIME",     "WHO", "ACT",
-                                        ">CHANGED", ">SKIPPED", "WHAT"};
+    static const char *const heads[] = {">ID",      "TIME",     "<WHO", "<ACT",
+                                        ">CHANGED", ">SKIPPED", "^WHAT"};
     struct table t;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t i = 0; i < rows_count(r); i++) {

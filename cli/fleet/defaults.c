@@ -13,29 +13,44 @@
 enum { NAME, QUEUE, PRIORITY, ATTEMPTS, CRASHES, TIMEOUT, RETRY, ON_DEAD, PAUSED, JSON };
 
 /* The parameters of defaults_set_kind.sql and defaults_set_queue.sql, after the name. */
-static const enum option_id of_kinds[] = {OPTION_QUEUE,       OPTION_PRIORITY, OPTION_MAX_ATTEMPTS,
-                                          OPTION_MAX_CRASHES, OPTION_TIMEOUT,  OPTION_TIMEOUT_MIN,
-                                          OPTION_ON_TIMEOUT,  OPTION_RETRY,    OPTION_ON_DEAD};
+static const enum option_id of_kinds[] = {OPTION_QUEUE,        OPTION_PRIORITY,
+                                          OPTION_MAX_ATTEMPTS, OPTION_MAX_CRASHES,
+                                          OPTION_TIMEOUT,      OPTION_TIMEOUT_MIN,
+                                          OPTION_ON_TIMEOUT,   OPTION_RETRY,
+                                          OPTION_ON_DEAD,      OPTION_LIMIT_KEYS,
+                                          OPTION_HISTORY_KEEP, OPTION_DEAD_KEEP};
 static const enum option_id of_queues[] = {OPTION_PRIORITY, OPTION_MAX_ATTEMPTS, OPTION_TIMEOUT,
                                            OPTION_RETRY};
 enum {
     OF_KINDS = sizeof of_kinds / sizeof *of_kinds,
     OF_QUEUES = sizeof of_queues / sizeof *of_queues,
     VALUE_BYTES = 32,
-    UNSET_BYTES_MAX = 4096
+    LIST_BYTES_MAX = 4096
 };
 
 struct values {
     const char *params[OF_KINDS + 2];
     char spans[OF_KINDS][VALUE_BYTES];
-    struct buf unset;
+    struct buf keys, unset;
     int n;
     bool any;
 };
 
+static const char *list_of(struct buf *b, const struct options *o, enum option_id id)
+{
+    array_begin(b);
+    for (size_t i = 0; i < option_items(o, id); i++) {
+        array_put_text(b, option_item(o, id, i));
+    }
+    return array_end(b);
+}
+
 static void put_value(struct values *v, const struct options *o, enum option_id id, int i)
 {
-    const char *value = option_is_typed(o, id) ? option_text(o, id) : NULL;
+    bool is_list = option_rows[id].type == OPTION_TYPE_LIST;
+    const char *value = !option_is_typed(o, id) ? NULL
+                        : is_list               ? list_of(&v->keys, o, id)
+                                                : option_text(o, id);
     if (value && option_rows[id].type == OPTION_TYPE_DURATION) {
         (void)snprintf(v->spans[i], VALUE_BYTES, "%lld ms", (long long)option_int(o, id));
         value = v->spans[i];
@@ -69,7 +84,7 @@ static bool put_unset(struct values *v, const struct options *o, const enum opti
         v->any = true;
     }
     v->params[v->n++] = array_end(&v->unset);
-    return !v->unset.failed || fault_memory(f);
+    return (!v->unset.failed && !v->keys.failed) || fault_memory(f);
 }
 
 static bool set(struct db *db, const struct options *o, const char *name, struct fault *f)
@@ -78,7 +93,8 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
     const enum option_id *ids = kind ? of_kinds : of_queues;
     int n_ids = kind ? OF_KINDS : OF_QUEUES;
     struct values v = {.params = {name}, .n = 1};
-    buf_init(&v.unset, UNSET_BYTES_MAX);
+    buf_init(&v.unset, LIST_BYTES_MAX);
+    buf_init(&v.keys, LIST_BYTES_MAX);
     for (int i = 0; i < n_ids; i++) {
         put_value(&v, o, ids[i], i);
     }
@@ -91,6 +107,7 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
                               command_word(options_command(o)));
     }
     buf_clear(&v.unset);
+    buf_clear(&v.keys);
     return ok;
 }
 

@@ -93,8 +93,8 @@ static void print_json(const struct rows *r)
 
 static bool print_table(const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {"LIMIT",  ">AT ONCE", ">STARTS", ">RUNNING",
-                                        ">READY", ">WAITING", ""};
+    static const char *const heads[] = {"<LIMIT", ">AT ONCE", ">STARTS", ">RUNNING",
+                                        ">READY", ">WAITING", "^"};
     struct table t;
     table_init(&t, heads, LIST_COLUMNS);
     for (size_t i = 0; i < printed(r); i++) {

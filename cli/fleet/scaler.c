@@ -175,8 +175,7 @@ static int loop(struct scaler *s)
     for (;;) {
         struct fault f = {.code = FAULT_NONE};
         bool ok = step(s, &f);
-        bool passing = f.code == FAULT_RETRY || f.code == FAULT_AGAIN;
-        if (!ok && (!passing || option_flag(s->o, OPTION_ONCE))) {
+        if (!ok && (!fault_passes(&f) || option_flag(s->o, OPTION_ONCE))) {
             return fault_exit_code(&f);
         }
         if (option_flag(s->o, OPTION_ONCE) || sigtimedwait(&s->signals, NULL, &pause) > 0) {

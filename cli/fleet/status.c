@@ -14,6 +14,12 @@
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
+enum {
+    WHERE_BYTES = 300,
+    NAMES_MAX = 20, /* of queues, and of kinds, that a worker serves */
+    WRAP_COLUMNS = 2,
+};
+
 enum { QUEUES, WORKERS, UNHANDLED, COUNTS, LEADER, PAUSED, FAILING, VERSION, CALLS };
 
 /* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
@@ -31,7 +37,7 @@ enum {
 };
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_COUNTED_AT, Q_AGE_S, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
-enum { W_STARTING = W_SINCE + 4, W_QUEUES, W_KINDS, W_JSON };
+enum { W_STARTING = W_SINCE + 4, W_QUEUES = W_STARTING + 3, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_AT_LEAST, U_COUNTED_AT, U_AGE_S, U_JSON };
 enum { L_LED, L_JSON };
 enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
@@ -53,9 +59,9 @@ static void put_notes(struct table *t, const struct rows *r, size_t i)
 
 static bool print_queues(const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {"QUEUE",    ">READY",     ">OLDEST",
+    static const char *const heads[] = {"<QUEUE",   ">READY",     ">OLDEST",
                                         ">RUNNING", ">SCHEDULED", ">RETRYING",
-                                        ">BLOCKED", ">DEAD",      ""};
+                                        ">BLOCKED", ">DEAD",      "<"};
     struct table t;
     bool bounded = false;
     table_init(&t, heads, sizeof heads / sizeof *heads);
@@ -81,10 +87,9 @@ static bool print_queues(const struct rows *r, struct fault *f)
 
 static bool print_workers(const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {"WORKER", "HOST",  ">PID",   "STATE", ">RUNNING",
-                                        ">SLOTS", "SINCE", "QUEUES", "KINDS"};
-    static const int columns[] = {W_ID,    W_HOST,  W_PID,    W_STATE, W_RUNNING,
-                                  W_SLOTS, W_SINCE, W_QUEUES, W_KINDS};
+    static const char *const heads[] = {"<WORKER",  "<HOST",  ">PID", "STATE",
+                                        ">RUNNING", ">SLOTS", "SINCE"};
+    static const int columns[] = {W_ID, W_HOST, W_PID, W_STATE, W_RUNNING, W_SLOTS, W_SINCE};
     struct table t;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t i = 0; i < rows_count(r); i++) {
@@ -100,14 +105,68 @@ static bool print_workers(const struct rows *r, struct fault *f)
     return table_print(&t, f);
 }
 
+static bool same_text(const struct rows *r, size_t i, size_t j, int column)
+{
+    const char *one = rows_text(r, i, column), *other = rows_text(r, j, column);
+    return strcmp(one ? one : "", other ? other : "") == 0;
+}
+
+/* The number of workers that serve what this one does; 0 where one before it does. */
+static size_t same_workers(const struct rows *r, size_t i)
+{
+    size_t n = 0;
+    for (size_t j = 0; j < rows_count(r); j++) {
+        bool same = same_text(r, i, j, W_QUEUES) && same_text(r, i, j, W_KINDS);
+        if (same && j < i) {
+            return 0;
+        }
+        n += same;
+    }
+    return n;
+}
+
+/* "a,b,c" as "a, b, c"; of many the first ones. */
+static void put_names(struct buf *b, const char *names)
+{
+    size_t n = 0, more = 0;
+    for (const char *at = names; at && *at; n++) {
+        size_t bytes = strcspn(at, ",");
+        more += n >= NAMES_MAX;
+        if (n < NAMES_MAX) {
+            buf_put_text(b, n ? ", " : "");
+            buf_put(b, at, bytes);
+        }
+        at += bytes + (at[bytes] == ',');
+    }
+    if (more > 0) {
+        buf_printf(b, ", and %zu more", more);
+    }
+}
+
+/* Workers of one program serve the same: a line for all of them. */
+static void print_served(const struct rows *r)
+{
+    (void)putchar('\n');
+    for (size_t i = 0; i < rows_count(r); i++) {
+        size_t n = same_workers(r, i);
+        struct buf line;
+        buf_init(&line, PRINT_BYTES_MAX);
+        buf_printf(&line, n == 1 ? "%zu worker serves " : "%zu workers serve ", n);
+        put_names(&line, rows_text(r, i, W_QUEUES));
+        buf_put_text(&line, "; kinds: ");
+        put_names(&line, rows_text(r, i, W_KINDS));
+        if (n > 0) {
+            print_wrapped(0, WRAP_COLUMNS, buf_text(&line));
+        }
+        buf_clear(&line);
+    }
+}
+
 static void print_sentences(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
-        struct buf line;
-        buf_init(&line, PRINT_BYTES_MAX);
-        put_safe(&line, rows_text(r, i, SENTENCE));
-        (void)printf("%s%s\n", i ? "" : "\n", buf_text(&line));
-        buf_clear(&line);
+        (void)fputs(i ? "" : "\n", stdout);
+        print_wrapped(0, WRAP_COLUMNS, rows_text(r, i, SENTENCE));
     }
 }
 
@@ -115,8 +174,9 @@ static void print_starting(const struct rows *workers)
 {
     for (size_t i = 0; i < rows_count(workers); i++) {
         if (!rows_is_null(workers, i, W_STARTING)) {
-            (void)printf("\nworker %s has handlers whose first process is still starting:\n%s\n",
-                         rows_text(workers, i, W_ID), rows_text(workers, i, W_STARTING));
+            (void)printf("\nworker %s\n  has handlers whose first process is still starting:\n",
+                         rows_text(workers, i, W_ID));
+            print_wrapped(0, WRAP_COLUMNS, rows_text(workers, i, W_STARTING));
         }
     }
 }
@@ -124,22 +184,28 @@ static void print_starting(const struct rows *workers)
 static void print_unhandled(const struct rows *unhandled)
 {
     for (size_t i = 0; i < rows_count(unhandled); i++) {
-        (void)printf("%sno living worker handles the kind %s in the queue %s: %s%s ready",
-                     i ? "" : "\n", rows_text(unhandled, i, U_KIND),
-                     rows_text(unhandled, i, U_QUEUE),
-                     rows_bool(unhandled, i, U_AT_LEAST) ? "at least " : "",
-                     rows_text(unhandled, i, U_READY));
+        struct buf line;
+        buf_init(&line, PRINT_BYTES_MAX);
+        buf_printf(&line, "no living worker handles the kind %s in the queue %s: %s%s ready",
+                   rows_text(unhandled, i, U_KIND), rows_text(unhandled, i, U_QUEUE),
+                   rows_bool(unhandled, i, U_AT_LEAST) ? "at least " : "",
+                   rows_text(unhandled, i, U_READY));
         if (rows_int(unhandled, i, U_AGE_S) > 0) {
-            (void)printf(" (as of %s s ago)", rows_text(unhandled, i, U_AGE_S));
+            buf_printf(&line, " (as of %s s ago)", rows_text(unhandled, i, U_AGE_S));
         }
-        (void)putchar('\n');
+        (void)fputs(i ? "" : "\n", stdout);
+        print_wrapped(0, WRAP_COLUMNS, buf_text(&line));
+        buf_clear(&line);
     }
 }
 
 static bool print_status(const struct db_call *calls, const char *where, struct fault *f)
 {
     const struct rows *counts = calls[COUNTS].rows;
-    (void)printf("schema tenon, version %s (%s)\n", rows_text(calls[VERSION].rows, 0, 0), where);
+    char at[WHERE_BYTES];
+    (void)snprintf(at, sizeof at, "%s)", where);
+    print_wrapped(printf("schema tenon, version %s (", rows_text(calls[VERSION].rows, 0, 0)),
+                  WRAP_COLUMNS, at);
     (void)printf("last hour: %s done, %s failed attempts, %s dead\n",
                  rows_text(counts, 0, C_DONE_HOUR), rows_text(counts, 0, C_FAILED_HOUR),
                  rows_text(counts, 0, C_DIED_HOUR));
@@ -157,7 +223,9 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     (void)putchar('\n');
     if (rows_count(calls[WORKERS].rows) == 0) {
         (void)puts("no workers");
-    } else if (!print_workers(calls[WORKERS].rows, f)) {
+    } else if (print_workers(calls[WORKERS].rows, f)) {
+        print_served(calls[WORKERS].rows);
+    } else {
         return false;
     }
     print_sentences(calls[PAUSED].rows);
@@ -165,8 +233,10 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     print_starting(calls[WORKERS].rows);
     print_unhandled(calls[UNHANDLED].rows);
     if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
-        (void)puts(
-            "\nno cleaner leads: workers find tasks later, by polling; start one, or see its log");
+        (void)putchar('\n');
+        print_wrapped(0, WRAP_COLUMNS,
+                      "no cleaner leads: workers find tasks later, by polling; start one, or see "
+                      "its log");
     }
     return true;
 }

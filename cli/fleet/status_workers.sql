@@ -28,7 +28,8 @@ CROSS JOIN LATERAL (
            EXISTS (SELECT FROM held h WHERE h.key = w.lock_key) AS present,
            coalesce(r.n, 0) AS running, w.slots,
            to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since, w.queues, w.kinds, w.backing_off,
-           (SELECT string_agg(format('%s: %s', array_to_string(s.kinds, ','), s.text), E'\n') FROM tenon.starting_of(w.starting) s) AS starting
+           (SELECT string_agg(format('%s: %s', array_to_string(s.kinds, ','), s.text), E'\n') FROM tenon.starting_of(w.starting) s) AS starting,
+           w.version, w.release
 ) l
 WHERE w.ended_at IS NULL
 ORDER BY w.started_at

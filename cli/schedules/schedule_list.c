@@ -7,7 +7,7 @@
 #define TEXT_OF(n) #n
 #define TEXT(n) TEXT_OF(n)
 
-enum { LIST_COLUMNS = 8, LIST_JSON = LIST_COLUMNS };
+enum { LIST_COLUMNS = 7, LIST_JSON = LIST_COLUMNS };
 enum { NEXT_UTC, NEXT_THERE, NEXT_ZONE, NEXT_JSON };
 
 /* {"key": [row, row]} */
@@ -36,8 +36,8 @@ static bool print_table(const struct rows *r, const char *const *heads, int colu
 
 bool schedule_list(struct db *db, const struct options *o, struct fault *f)
 {
-    static const char *const heads[] = {"SCHEDULE",   "WHEN",       "ZONE",      "KIND",
-                                        "NEXT (UTC)", "LAST (UTC)", "LAST TASK", ""};
+    static const char *const heads[] = {"<SCHEDULE",  "<WHEN", "<ZONE",      "<KIND",
+                                        "NEXT (UTC)", "STATE", "^LAST (UTC)"};
     const char *const params[] = {TEXT(LIST_MAX)};
     struct rows *rows = NULL;
     bool ok = true;

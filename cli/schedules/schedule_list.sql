@@ -2,8 +2,8 @@
 --   $1 integer  at most this many
 -- The last column is the row as JSON.
 SELECT s.name, coalesce(s.cron, 'every ' || e.ms / u.ms || u.unit), s.zone, s.kind,
-       to_char(s.next_at, 'YYYY-MM-DD HH24:MI:SS'), to_char(s.last_at, 'YYYY-MM-DD HH24:MI:SS'),
-       s.last_task || coalesce(' ' || s.last_state, ''), CASE WHEN s.state <> 'active' THEN s.state END,
+       to_char(s.next_at, 'YYYY-MM-DD HH24:MI:SS'), s.state,
+       concat_ws(', ', to_char(s.last_at, 'YYYY-MM-DD HH24:MI:SS'), 'task ' || s.last_task || coalesce(' ' || s.last_state, '')),
        json_build_object(
            'name', s.name, 'cron', s.cron, 'every_ms', e.ms, 'zone', s.zone, 'kind', s.kind, 'payload', s.payload,
            'queue', s.queue, 'priority', s.priority, 'max_attempts', s.max_attempts, 'timeout_ms', s.timeout_ms,

@@ -37,7 +37,8 @@ static const struct part {
 } parts[] = {
     {OPTION_GRANT_PRODUCER, "producer"}, {OPTION_GRANT_READER, "reader"},
     {OPTION_GRANT_OPERATOR, "operator"}, {OPTION_GRANT_WORKER, "worker"},
-    {OPTION_GRANT_CLEANER, "cleaner"},
+    {OPTION_GRANT_CLEANER, "cleaner"},   {OPTION_GRANT_PUBLISHER, "publisher"},
+    {OPTION_GRANT_INTAKE, "intake"},
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -77,16 +78,18 @@ static const char *names_of(const struct setup *s, enum option_id id, bool given
 static bool grant(struct setup *s, const struct part *part, struct fault *f)
 {
     const struct options *o = s->options;
-    struct buf queues, kinds;
-    const char *const params[] = {part->name, role_of(s, part),
-                                  names_of(s, OPTION_QUEUES, option_is_typed(o, OPTION_QUEUES),
-                                           &queues),
-                                  names_of(s, OPTION_KINDS, option_is_given(o, OPTION_KINDS),
-                                           &kinds)};
-    bool ok = queues.failed || kinds.failed ? fault_memory(f)
-                                            : db_exec(s->db, &sql_setup_grant, params, 4, NULL, f);
+    struct buf queues, kinds, exchanges;
+    const char *const params[] = {
+        part->name, role_of(s, part),
+        names_of(s, OPTION_QUEUES, option_is_typed(o, OPTION_QUEUES), &queues),
+        names_of(s, OPTION_KINDS, option_is_given(o, OPTION_KINDS), &kinds),
+        names_of(s, OPTION_EXCHANGES, option_is_given(o, OPTION_EXCHANGES), &exchanges)};
+    bool ok = queues.failed || kinds.failed || exchanges.failed
+                  ? fault_memory(f)
+                  : db_exec(s->db, &sql_setup_grant, params, 5, NULL, f);
     buf_clear(&queues);
     buf_clear(&kinds);
+    buf_clear(&exchanges);
     return ok || fault_add(f, "could not grant the rights of a %s to %.100s", part->name,
                            role_of(s, part));
 }
@@ -140,6 +143,9 @@ static bool encoding_check(struct setup *s, struct fault *f)
 static bool confines_check(const struct options *o, struct fault *f)
 {
     bool queues = option_is_typed(o, OPTION_QUEUES), kinds = option_is_given(o, OPTION_KINDS);
+    if (option_is_given(o, OPTION_EXCHANGES) && !option_text(o, OPTION_GRANT_PUBLISHER)) {
+        return fault_set(f, FAULT_CONFIG, "--exchanges requires --grant-publisher");
+    }
     return (!queues && !kinds) || option_text(o, OPTION_GRANT_PRODUCER) ||
            fault_set(f, FAULT_CONFIG, "--%s requires --grant-producer",
                      queues ? "queues" : "kinds");

@@ -15,6 +15,7 @@
 
 static const struct act acts[] = {
     {COMMAND_RETRY, "retry", "retried", "dead, cancelled or expired"},
+    {COMMAND_RETRY, "undo", "made dead again", "retried and still waiting to start"},
     {COMMAND_CANCEL, "cancel", "cancelled", "blocked, scheduled, ready, running or retrying"},
     {COMMAND_DELETE, "delete", "deleted", "dead, done, cancelled or expired"},
     {COMMAND_RUN_NOW, "run_now", "made ready", "scheduled or retrying"},
@@ -29,7 +30,7 @@ enum { N, NEXT, ID, FITS, STATE, KIND, QUEUE, ERROR };
 
 static const struct act *act_of(const struct options *o)
 {
-    const struct act *a = acts;
+    const struct act *a = &acts[option_flag(o, OPTION_UNDO) ? 1 : 0];
     while (a->command != options_command(o)) {
         a++;
     }
@@ -46,10 +47,14 @@ static const char *task_or_tasks(int64_t n)
 static bool changes_read(struct buf *b, const struct options *o, struct fault *f)
 {
     buf_init(b, FILTER_BYTES_MAX);
-    if (options_command(o) != COMMAND_SET) {
+    const char *from_step = option_text(o, OPTION_FROM_STEP);
+    if (options_command(o) != COMMAND_SET && !from_step) {
         return true;
     }
     buf_put_char(b, '{');
+    if (from_step) {
+        json_put_pair(b, "from_step", from_step);
+    }
     if (option_is_typed(o, OPTION_PRIORITY)) {
         json_put_key(b, "priority");
         buf_put_int(b, option_int(o, OPTION_PRIORITY));
@@ -139,7 +144,7 @@ static size_t tell_unfit(const struct acting *a, const struct rows *r)
             continue;
         }
         n++;
-        if (state && a->act->command == COMMAND_RETRY && is_waiting(state)) {
+        if (state && strcmp(a->act->name, "retry") == 0 && is_waiting(state)) {
             (void)fprintf(stderr, "task %s is %s already\n", rows_text(r, i, ID), state);
         } else if (state) {
             (void)fprintf(stderr, "task %s is %s, not %s\n", rows_text(r, i, ID), state,
@@ -153,7 +158,7 @@ static size_t tell_unfit(const struct acting *a, const struct rows *r)
 
 static bool print_preview(const struct acting *a, const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {">ID", "STATE", "KIND", "QUEUE", "LAST ERROR"};
+    static const char *const heads[] = {">ID", "STATE", "<KIND", "<QUEUE", "^LAST ERROR"};
     static const int columns[] = {ID, STATE, KIND, QUEUE, ERROR};
     struct table t;
     if (a->total == 0 && a->at_least) {
@@ -205,9 +210,12 @@ static void print_end(const struct acting *a, bool dry_run, bool json)
                          : "");
     }
     if (a->skipped > 0 && !json) {
-        (void)printf("%lld unchanged: another session has locked them, or another task has "
+        (void)printf("%lld unchanged: another session has locked them, %sor another task has "
                      "taken their unique key\n",
-                     (long long)a->skipped);
+                     (long long)a->skipped,
+                     a->changes.len > 0 && a->act->command == COMMAND_RETRY
+                         ? "they have no such step, "
+                         : "");
     }
 }
 

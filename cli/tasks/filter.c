@@ -93,6 +93,7 @@ bool filter_read(struct buf *b, const struct options *o, size_t first, struct fa
     json_put_pair(b, "payload", typed(o, OPTION_PAYLOAD));
     json_put_pair(b, "flow", typed(o, OPTION_FLOW));
     json_put_pair(b, "limit_key", typed(o, OPTION_LIMIT_KEY));
+    json_put_pair(b, "tag", typed(o, OPTION_TAG));
     put_older_than(b, o);
     bool ok = put_ids(b, o, first, f);
     buf_put_char(b, '}');

@@ -107,8 +107,8 @@ static bool page_read(struct page *p, struct db *db, const char *filter, const s
 
 static bool print_tasks(const struct page *p, struct fault *f)
 {
-    static const char *const heads[] = {">ID",  "STATE", "KIND",      "QUEUE",
-                                        ">PRI", "TIME",  ">ATTEMPTS", "LAST ERROR"};
+    static const char *const heads[] = {">ID",  "STATE", "<KIND",     "<QUEUE",
+                                        ">PRI", "TIME",  ">ATTEMPTS", "^LAST ERROR"};
     struct table t;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t a = 0; a < p->n; a++) {

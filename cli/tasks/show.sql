@@ -2,7 +2,7 @@
 -- keep all their digits); then what people read, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
-    SELECT t.*, w.host, w.pid, w.state AS worker_state, y.code AS why, y.sentence, y.advice,
+    SELECT t.*, o.ordered, w.host, w.pid, w.state AS worker_state, y.code AS why, y.sentence, y.advice,
            (tenon.handled(t.queue, t.kind)).backs_off AS backing_off,
            x.max_attempts, x.timeout_ms, d.reason AS dead_reason,
            date_trunc('milliseconds', coalesce(t.end_time, statement_timestamp()) - t.start_time) AS ran,
@@ -16,6 +16,10 @@ WITH known AS MATERIALIZED (
         SELECT max_attempts, timeout_ms FROM tenon.dead WHERE id = t.id
         LIMIT 1) x ON true
     CROSS JOIN LATERAL tenon.why_of(t.id) y
+    CROSS JOIN LATERAL (  -- in the order in which they were recorded
+        SELECT ('{' || string_agg(to_json(s.key) || ': ' || s.value, ', ' ORDER BY n.position) || '}')::json AS ordered
+        FROM jsonb_each(t.steps) s
+        LEFT JOIN unnest(t.step_names) WITH ORDINALITY n (name, position) ON n.name = s.key) o
     WHERE t.id = $1::bigint
     LIMIT 1
 )
@@ -31,7 +35,7 @@ CROSS JOIN LATERAL (VALUES
             'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
         'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
-        'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys, 'steps', steps,
+        'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys, 'tags', tags, 'steps', ordered,
         'next_runs', (SELECT count(*) FROM tenon.again g WHERE g.unique_key = j.unique_key AND g.kind = j.kind AND g.failed IS NULL AND j.end_time IS NULL),
         'attempts', (SELECT coalesce(json_agg(json_build_object(
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
@@ -60,15 +64,17 @@ CROSS JOIN LATERAL (VALUES
     ('ended', to_char(end_time, form) || coalesce(' (ran ' || ran || ')', '')),
     ('worker', worker_id || coalesce(format(' on %s, pid %s, %s', host, pid, worker_state), '')),
     ('unique key', unique_key),
+    ('tags', array_to_string(tags, ', ')),
     ('trace', trace),
-    ('last error', last_error),
+    ('last error', CASE WHEN EXISTS (SELECT FROM tenon.attempt a WHERE a.task_id = j.id) THEN tenon.error_line(last_error) ELSE last_error END),
     ('error class', error_class),
     ('progress', progress::text),
-    ('steps', steps::text),
+    ('steps', ordered::text),
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)
 UNION ALL
--- Of each attempt a line of its own, then the last five of its error.
+-- Of each attempt a line of its own, then its error: of more than ten lines the first four and the last five, for some languages begin a
+-- stack trace with what failed, and others end it with that.
 (SELECT l.name, l.text
  FROM known j
  JOIN tenon.attempt a ON a.task_id = j.id
@@ -78,8 +84,18 @@ UNION ALL
                   ' (' || nullif(concat_ws(', ', a.error_class, 'exit ' || a.exit_code, 'signal ' || a.signal), '') || ')',
                   date_trunc('milliseconds', a.ended_at - a.started_at), ' on ' || a.host, a.worker_id) AS text
     UNION ALL
-    (SELECT e.line, '', left(e.text, 1000)
-     FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS e (text, line)
-     ORDER BY e.line DESC LIMIT 5)) l
+    SELECT e.line, '', CASE WHEN e.n > 10 AND e.line = 5 THEN format('... %s more lines (--json shows all)', e.n - 9) ELSE left(e.text, 1000) END
+    FROM (SELECT s.text, s.line, count(*) OVER () AS n
+          FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS s (text, line)) e
+    WHERE e.n <= 10 OR e.line <= 5 OR e.line > e.n - 5) l
  WHERE a.task_id = $1::bigint
- ORDER BY a.ended_at, a.attempt, l.line);
+ ORDER BY a.ended_at, a.attempt, l.line)
+UNION ALL
+-- The last ten log lines.
+(SELECT l.name, l.text
+ FROM known j
+ CROSS JOIN LATERAL (
+    SELECT 'log, attempt ' || g.attempt AS name, concat_ws(' ', to_char(g.at, 'HH24:MI:SS.MS'), g.level, left(g.message, 1000), g.fields) AS text,
+           g.id
+    FROM (SELECT * FROM tenon.log_line WHERE task_id = $1::bigint ORDER BY id DESC LIMIT 10) g) l
+ ORDER BY l.id);

@@ -1,4 +1,7 @@
-// The public types of the package tenon, and its reference: index.js has what is declared here.
+// The public types of the package tenon, and its reference: index.js has what is declared here and in acts.d.ts.
+import type { ParentResult } from './acts.js';
+
+export * from './acts.js';
 
 /** What JSON can be. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
@@ -76,6 +79,7 @@ export interface Task<Input = unknown, Output = Input> {
     readonly kind: string;
     readonly schema: StandardSchema<Input, Output> | undefined;
     readonly defaults: EnqueueOptions;
+    readonly ofKind: KindOptions;
     readonly secret: Secret | undefined;
 }
 
@@ -117,6 +121,15 @@ export function handle<Input, Output, Result>(
     task: Task<Input, Output>,
     run: (payload: Output, context: Context) => Result,
 ): Handler<Input, Output, Result>;
+
+/** What runs around each handler of this process. It returns what `next` returns, and throws what that throws. */
+export type Middleware = (context: Context, next: () => Promise<unknown>) => unknown;
+/**
+ * Adds a middleware; the first one is the outermost. Call it in a module that `tenon-node` imports.
+ *
+ * @returns removes it again
+ */
+export function use(middleware: Middleware): () => void;
 
 // --- enqueue -------------------------------------------------------------------------------------
 
@@ -168,6 +181,8 @@ export interface EnqueueOptions {
     dependsOn?: readonly string[] | undefined;
     /** What happens when one of those is dead, cancelled or expired. */
     onParentDead?: 'wait' | 'run' | 'cancel' | undefined;
+    /** At most 10 texts, by which people find it: `tenon list --tag import-7`. */
+    tags?: readonly string[] | undefined;
     /** A W3C traceparent, which the handler gets. */
     trace?: string | undefined;
     /** false in a transaction that will be prepared (PREPARE TRANSACTION). */
@@ -178,8 +193,24 @@ export interface EnqueueOptions {
     wakeUps?: WakeUps | undefined;
 }
 
+/** Options that a kind has and no single task: `sync` sets them in the database. */
+export interface KindOptions {
+    /** After this many crashes of its process a task is dead, 2 to 100. */
+    maxCrashes?: number | undefined;
+    /** No task of the kind may have a shorter timeout. */
+    timeoutMin?: Duration | undefined;
+    /** What happens to a task whose time is over; default: `retry`. */
+    onTimeout?: 'retry' | 'dead' | undefined;
+    /** The task that is enqueued when one of the kind dies; its payload is a DeadTask. */
+    onDead?: Task<any, any> | string | undefined;
+    /** How long ended tasks of the kind stay in the history, at least an hour; default: as long as all others. */
+    historyKeep?: Duration | undefined;
+    /** How long dead tasks of the kind are kept, at least an hour; default: as long as all others. */
+    deadKeep?: Duration | undefined;
+}
+
 /** Those of a task: what all are enqueued with, which `enqueue` may overrule, and what of them is secret. */
-export interface TaskOptions extends EnqueueOptions {
+export interface TaskOptions extends EnqueueOptions, KindOptions {
     secret?: Secret | undefined;
 }
 
@@ -187,6 +218,10 @@ export interface TaskOptions extends EnqueueOptions {
 export interface EnqueueManyOptions extends Omit<EnqueueOptions, 'uniqueKey'> {
     /** One for each payload, null for none. */
     uniqueKeys?: readonly (string | null)[] | undefined;
+    /** One for each payload, null for that of the call; so with the next two. */
+    queues?: readonly (string | null)[] | undefined;
+    priorities?: readonly (number | null)[] | undefined;
+    runAts?: readonly (Date | null)[] | undefined;
 }
 
 /** Some tasks have an empty payload: then it may be left out. */
@@ -214,6 +249,63 @@ export function enqueueMany<Input>(
     task: Task<Input, any>,
     payloads: readonly Input[],
     options?: EnqueueManyOptions,
+): Promise<string[]>;
+
+/** The arguments of tenon.publish (docs/sql.md has them in full). What is undefined is left out. */
+export interface PublishOptions {
+    headers?: Readonly<Record<string, unknown>> | undefined;
+    /** The property message-id; default: a random UUID. */
+    messageId?: string | undefined;
+    /** Default: what the body is. */
+    contentType?: string | undefined;
+    /** Messages of one key are sent one after the other, in the order of their commits. */
+    orderKey?: string | undefined;
+    /** After that time it is not sent any more, and RabbitMQ discards it. */
+    expires?: Duration | undefined;
+    properties?:
+        | {
+              readonly type?: string;
+              readonly app_id?: string;
+              readonly correlation_id?: string;
+              readonly reply_to?: string;
+              readonly content_encoding?: string;
+              readonly priority?: number;
+          }
+        | undefined;
+    /** A W3C traceparent, which becomes the header traceparent. */
+    trace?: string | undefined;
+    /** false in a transaction that will be prepared (PREPARE TRANSACTION). */
+    notify?: boolean | undefined;
+}
+
+/** Those of many messages. */
+export interface PublishManyOptions extends Omit<PublishOptions, 'messageId'> {
+    /** One for each body, null for a random one. */
+    messageIds?: readonly (string | null)[] | undefined;
+}
+
+/**
+ * Publishes a message to an exchange of RabbitMQ in the transaction of `db`: it is sent after the commit, and never if that
+ * rolls back.
+ *
+ * @param body bytes (a Buffer or another Uint8Array), a string, or anything else that is JSON
+ * @returns its number in tenon.outbox, a string
+ */
+export function publish(
+    db: Database,
+    exchange: string,
+    routingKey: string,
+    body: unknown,
+    options?: PublishOptions,
+): Promise<string>;
+
+/** Publishes one message for each body, in one statement. The bodies are all bytes, all strings, or all JSON. */
+export function publishMany(
+    db: Database,
+    exchange: string,
+    routingKey: string,
+    bodies: readonly unknown[],
+    options?: PublishManyOptions,
 ): Promise<string[]>;
 
 /** For a Prisma client, or better the `tx` of `prisma.$transaction(async (tx) => ...)`. */
@@ -367,6 +459,16 @@ export interface Context {
      * gets the last value. RangeError if it is longer than 64 KiB.
      */
     progress(value: unknown): void;
+    /**
+     * Log lines of the task: `tenon logs ID` prints them, and the worker's log has them. `fields` is an object of at most
+     * 2,048 bytes as JSON; others are left out. Nothing is logged of tasks that have something secret.
+     */
+    readonly log: {
+        readonly [level in 'error' | 'warning' | 'info' | 'debug']: (
+            message: string,
+            fields?: object,
+        ) => void;
+    };
     /** Moves the deadline to this time from now, if that is later; at most 30 days. */
     extend(duration: Duration): void;
     /** What is recorded: the steps of earlier attempts and the signals that came, then those of this attempt. */
@@ -389,6 +491,17 @@ export interface Context {
      * come, it throws Suspended, which ends this attempt; the next one starts when it comes, or not in time.
      */
     waitSignal(name: string, timeout?: Duration): Promise<any>;
+    /**
+     * Waits until these tasks have ended, without a worker meanwhile, and returns how each has, in the order of the ids. It is
+     * a step. While one of them has not ended it throws Suspended, which ends this attempt; the next one asks again after 1 s
+     * at first, and every 60 s at last. Enqueue the tasks in a step, so that each attempt has the same ids.
+     *
+     * @param db of a role that may see them, such as the one that enqueued them
+     * @param name of the step, if the ids change between attempts
+     */
+    waitFor(ids: readonly TaskId[], db: Database, name?: string): Promise<TaskResult[]>;
+    /** What the parents of this task have returned, in the order of its `dependsOn`. */
+    parentResults(db: Database): Promise<ParentResult[]>;
     /**
      * Finishes the task in your own transaction: its effects and its end commit together, so they happen exactly once.
      * The driver's error with SQLSTATE 55000 means that the claim is no longer valid: let it roll back.

@@ -1,5 +1,5 @@
 // Tests without a worker: run a handler here and now, and look at what a transaction has enqueued.
-import type { Database, Handler, Jsonify, Stopped } from './index.js';
+import type { Database, Duration, Handler, Jsonify, Stopped } from './index.js';
 
 /** What a handler is to see in its context; default: a first attempt. */
 export interface RunOptions {
@@ -66,3 +66,41 @@ export function runMine(
     db: Database,
     handlers: readonly Handler<any, any, any>[] | object,
 ): Promise<Run[]>;
+
+/** A task that was run where it was enqueued has failed, or is dead. */
+export class TaskFailed extends Error {
+    readonly run: Run;
+}
+
+/**
+ * While `work` runs, `enqueue` and `enqueueMany` run tasks at once with these handlers (or a module's exports), whatever their delay;
+ * no database is asked, and `db` may be null. `work` gets the list of the runs. A task that fails throws TaskFailed where it was
+ * enqueued, unless `throws` is false.
+ */
+export function eager<T>(
+    handlers: readonly Handler<any, any, any>[] | object,
+    work: (runs: Run[]) => T | Promise<T>,
+    options?: { throws?: boolean | undefined },
+): Promise<T>;
+
+export interface DueOptions {
+    /** Time travel: the tasks are due this much earlier. */
+    ahead?: Duration | undefined;
+    /** All tasks of the database, not only those of this transaction: for tests that commit, in a database of their own. */
+    all?: boolean | undefined;
+}
+/**
+ * Runs the due tasks, those that they enqueue, and what follows in flows, until none is due. Unlike `runMine` it records how each
+ * ends, as a worker does: the next call finds a retry, a snooze or a result. The role must own the schema.
+ */
+export function runDue(
+    db: Database,
+    handlers: readonly Handler<any, any, any>[] | object,
+    options?: DueOptions,
+): Promise<Run[]>;
+
+/** Deletes all tasks of the database, between tests that commit. */
+export function flush(db: Database): Promise<void>;
+
+/** Makes the schema in a test database, or brings it up to date: `tenon setup`, without RabbitMQ. TENON names the program. */
+export function setup(url: string): Promise<void>;

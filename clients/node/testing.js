@@ -1,8 +1,12 @@
 // Tests without a worker: run a handler here and now, and look at what a transaction has enqueued.
 'use strict';
 
+const { execFile } = require('node:child_process');
+const { promisify } = require('node:util');
 const { TaskContext } = require('./src/context.js');
 const { rowsOf } = require('./src/databases.js');
+const due = require('./src/due.js');
+const { setInstead } = require('./src/enqueue.js');
 const { run: runOnce } = require('./src/run.js');
 const { opened } = require('./src/secrets.js');
 const { isHandler, payloadText } = require('./src/task.js');
@@ -14,6 +18,30 @@ const { isHandler, payloadText } = require('./src/task.js');
 
 const MINE = `SELECT id::text, kind, queue, state, priority::text, extract(epoch FROM run_at)::text, unique_key,
     payload::text FROM tenon.mine() m ORDER BY m.id`;
+
+/** The tables with tasks and what belongs to them; the others have settings. */
+const FLUSHED = [
+    'task',
+    'task_step',
+    'suspect',
+    'history',
+    'dead',
+    'attempt',
+    'unique_hold',
+    'again',
+].concat(
+    [
+        'again_note',
+        'flow',
+        'flow_task',
+        'flow_wait',
+        'flow_note',
+        'limit_task',
+        'limit_start',
+        'limit_due',
+    ],
+    ['limit_turn', 'limit_event', 'signal', 'waiting', 'minute', 'depth', 'set_aside'],
+);
 
 /**
  * @param {Handler} handler
@@ -37,7 +65,16 @@ async function run(handler, payload, { stopped, ...options } = {}) {
     }
     const reply = await runOnce(handler, JSON.parse(text), context);
     context.end();
-    const { kind } = handler.task;
+    return runOf(handler.task.kind, reply, said);
+}
+
+/**
+ * @param {string} kind
+ * @param {import('./src/run.js').Reply} reply
+ * @param {any[]} said
+ * @returns {Run}
+ */
+function runOf(kind, reply, said) {
     return {
         outcome: /** @type {Run['outcome']} */ (reply.outcome),
         result:
@@ -104,22 +141,121 @@ async function mine(db) {
  * @returns {Promise<Run[]>}
  */
 async function runMine(db, handlers) {
-    const known = new Map(
-        Object.values(handlers)
-            .filter(isHandler)
-            .map((handler) => [handler.task.kind, handler]),
-    );
+    const known = byKind(handlers);
     const runs = [];
     for (const { id, kind, queue, payload } of await mine(db)) {
-        const handler = known.get(kind);
-        if (!handler) {
-            throw new Error(`task ${id}: there is no handler for ${kind}`);
-        }
-        runs.push(await run(handler, payload, { id, queue }));
+        runs.push(await run(handlerOf(known, id, kind), payload, { id, queue }));
     }
     return runs;
 }
 
+/**
+ * @param {Map<string, Handler>} known
+ * @param {string} id
+ * @param {string} kind
+ */
+function handlerOf(known, id, kind) {
+    const handler = known.get(kind);
+    if (!handler) {
+        throw new Error(`task ${id}: there is no handler for ${kind}`);
+    }
+    return handler;
+}
+
+/** A task that was run where it was enqueued has failed, or is dead. */
+class TaskFailed extends Error {
+    /**
+     * @param {string} kind
+     * @param {Run} ended
+     */
+    constructor(kind, ended) {
+        super(`${kind} is ${ended.outcome}: ${ended.error}`);
+        this.name = 'TaskFailed';
+        this.run = ended;
+    }
+}
+
+/**
+ * @template T
+ * @param {readonly Handler[] | Record<string, unknown>} handlers
+ * @param {(runs: Run[]) => T | Promise<T>} work
+ * @param {{ throws?: boolean | undefined }} [options]
+ * @returns {Promise<T>}
+ */
+async function eager(handlers, work, { throws = true } = {}) {
+    const known = byKind(handlers);
+    /** @type {Run[]} */
+    const runs = [];
+    let last = 0;
+    const before = setInstead(async (task, payloads, given) => {
+        const ids = [];
+        for (const text of payloads) {
+            const id = String(++last);
+            const { queue, maxAttempts, trace } = /** @type {any} */ (given);
+            const handler = handlerOf(known, id, task.kind);
+            const ended = await run(handler, JSON.parse(text), { id, queue, maxAttempts, trace });
+            runs.push(ended);
+            if (throws && (ended.outcome === 'failed' || ended.outcome === 'dead')) {
+                throw new TaskFailed(task.kind, ended);
+            }
+            ids.push(id);
+        }
+        return ids;
+    });
+    try {
+        return await work(runs);
+    } finally {
+        setInstead(before);
+    }
+}
+
+/** @param {readonly Handler[] | Record<string, unknown>} handlers */
+function byKind(handlers) {
+    const found = Object.values(handlers).filter(isHandler);
+    return new Map(found.map((handler) => [handler.task.kind, handler]));
+}
+
+/**
+ * @param {import('./index.d.ts').Database} db
+ * @param {readonly Handler[] | Record<string, unknown>} handlers
+ * @param {import('./testing.d.ts').DueOptions} [options]
+ * @returns {Promise<Run[]>}
+ */
+async function runDue(db, handlers, options = {}) {
+    const ran = await due.runDue(db, byKind(handlers), options);
+    return ran.map(({ line, reply, said }) => runOf(line.kind, reply, said));
+}
+
+/**
+ * @param {import('./index.d.ts').Database} db
+ * @returns {Promise<void>}
+ */
+async function flush(db) {
+    const names = FLUSHED.map((name) => `tenon.${name}`).join(', ');
+    await rowsOf(db, `TRUNCATE ${names}`, []);
+}
+
+/**
+ * @param {string} url
+ * @returns {Promise<void>}
+ */
+async function setup(url) {
+    const program = process.env.TENON ?? 'tenon';
+    const env = { ...process.env, TENON_DATABASE_URL: url };
+    try {
+        await promisify(execFile)(program, ['setup', '--amqp-url', 'none'], { env });
+    } catch (error) {
+        const { code, stderr } = /** @type {any} */ (error);
+        const hint = code === 'ENOENT' ? 'it is not in PATH: set TENON to its path' : stderr;
+        throw new Error(`${program} setup failed: ${String(hint).trim()}`, { cause: error });
+    }
+}
+
+exports.TaskFailed = TaskFailed;
+exports.eager = eager;
+exports.flush = flush;
+exports.runDue = runDue;
+exports.setup = setup;
 exports.run = run;
 exports.mine = mine;
 exports.runMine = runMine;

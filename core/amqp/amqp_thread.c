@@ -69,8 +69,9 @@ static void wait_for_work(struct amqp_thread *t)
     if (!t->link) {
         wait_until(t, -1, 0, atomic_load(&t->wanted) ? t->pause.due_ms : INT64_MAX);
     } else if (!link_has_frames(t->link)) {
+        int64_t tick_ms = now_ms() + LINK_TICK_MS;
         wait_until(t, link_fd(t->link), (short)(t->unsent ? POLLIN | POLLOUT : POLLIN),
-                   now_ms() + LINK_TICK_MS);
+                   t->due_ms > 0 && t->due_ms < tick_ms ? t->due_ms : tick_ms);
     }
 }
 

@@ -56,7 +56,8 @@ struct amqp_thread {
     char name[AMQP_THREAD_NAME_BYTES];
     struct link *link; /* set in up() and work() */
     struct amqp_pause pause;
-    bool unsent; /* work again when the socket takes more */
+    bool unsent;    /* work again when the socket takes more */
+    int64_t due_ms; /* work again at this time at the latest; 0 = when there is something to do */
 };
 
 /* Start it; it connects when amqp_thread_want() was called.

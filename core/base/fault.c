@@ -81,6 +81,11 @@ static const struct {
     [FAULT_BUG] = {"bug", 1},         [FAULT_MEMORY] = {"memory", 1},
 };
 
+bool fault_passes(const struct fault *f)
+{
+    return f->code == FAULT_RETRY || f->code == FAULT_AGAIN;
+}
+
 const char *fault_word(enum fault_code code)
 {
     return codes[code].word;

@@ -45,6 +45,9 @@ bool fault_memory(struct fault *f);
 
 void fault_clear(struct fault *f);
 
+/* May the same succeed a little later, without anybody's help? FAULT_RETRY and FAULT_AGAIN. */
+bool fault_passes(const struct fault *f);
+
 /* The word for a code, as logs write it: "retry", "config", ... Never NULL. */
 const char *fault_word(enum fault_code code);
 

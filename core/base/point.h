@@ -57,7 +57,16 @@
     X(worker_found_dead, "workers are dead, their rows say alive")                                 \
     X(worker_declared_dead, "their rows say dead, none of their tasks is requeued")                \
     X(tasks_recovered, "up to 500 tasks are requeued, not counted, none is published")             \
-    X(recover_rest, "more than those 500 are theirs")
+    X(recover_rest, "more than those 500 are theirs")                                              \
+    /* the relay in the cleaner; tests/cleaner/relay_faults_test.c strikes there */                \
+    X(relay_read, "messages are read, none of them is sent")                                       \
+    X(relay_sent, "a message is sent, not confirmed")                                              \
+    X(relay_confirmed, "messages are confirmed, not deleted")                                      \
+    X(relay_deleted, "they are deleted, nobody has read the answer")                               \
+    /* intake */                                                                                   \
+    X(intake_arrived, "messages have arrived, none is in the database")                            \
+    X(intake_committed, "they are tasks, none is acknowledged")                                    \
+    X(intake_acknowledged, "the acknowledgement is sent")
 
 #ifdef TENON_POINTS
 

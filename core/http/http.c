@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -125,9 +126,50 @@ const char *http_argument(const struct http_request *r, const char *name)
     return MHD_lookup_connection_value(r->inner, MHD_GET_ARGUMENT_KIND, name);
 }
 
-const char *http_cookie(const struct http_request *r, const char *name)
+struct counted {
+    const char *name; /* that is counted; NULL: names that are none */
+    int n;
+    const char *last; /* value */
+};
+
+/* The characters of a token (RFC 9110). */
+static bool is_token(const char *name)
 {
-    return MHD_lookup_connection_value(r->inner, MHD_COOKIE_KIND, name);
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return *name && strspn(name, allowed) == strlen(name);
+}
+
+static enum MHD_Result count_header(void *owner, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    struct counted *c = owner;
+    bool counts = c->name ? strcasecmp(name, c->name) == 0 : !is_token(name);
+    (void)kind;
+    c->n += counts;
+    c->last = counts ? value : c->last;
+    return MHD_YES;
+}
+
+bool http_headers_named_well(const struct http_request *r)
+{
+    struct counted wrong = {.name = NULL};
+    (void)MHD_get_connection_values(r->inner, MHD_HEADER_KIND, count_header, &wrong);
+    return wrong.n == 0;
+}
+
+bool http_header_again(const struct http_request *r, const char *name)
+{
+    struct counted same = {.name = name};
+    (void)MHD_get_connection_values(r->inner, MHD_HEADER_KIND, count_header, &same);
+    return same.n > 1;
+}
+
+const char *http_header_last(const struct http_request *r, const char *name)
+{
+    struct counted same = {.name = name};
+    (void)MHD_get_connection_values(r->inner, MHD_HEADER_KIND, count_header, &same);
+    return same.last;
 }
 
 void http_peer(const struct http_request *r, char text[HTTP_PEER_BYTES])
@@ -269,8 +311,8 @@ static struct MHD_Daemon *daemon_start(struct http *h)
                             NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
                             MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_address,
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_LIMIT_S,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES_MAX,
-                            MHD_OPTION_END);
+                            MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)HTTP_HEAD_BYTES_MAX, MHD_OPTION_END);
 }
 
 bool http_listen(const char *address, struct http **ret, struct fault *f)

@@ -66,7 +66,16 @@ bool http_is_loopback(const struct http *h);
 /* NULL when the request has none. Borrowed for the call. */
 const char *http_header(const struct http_request *r, const char *name);
 const char *http_argument(const struct http_request *r, const char *name); /* ?name=... */
-const char *http_cookie(const struct http_request *r, const char *name);
+
+/* Does each header's name consist of the characters that it may have? A proxy may take the space of
+ * "Content-Length : 2" away; this server would not know the header. */
+bool http_headers_named_well(const struct http_request *r);
+
+/* Has the request this header more than once? http_header() gives the first of them. */
+bool http_header_again(const struct http_request *r, const char *name);
+
+/* The last of them, which is that of the nearest proxy; NULL when the request has none. */
+const char *http_header_last(const struct http_request *r, const char *name);
 
 /* Who asks: an address without its port. */
 void http_peer(const struct http_request *r, char text[HTTP_PEER_BYTES]);

@@ -48,7 +48,7 @@ static size_t keys_fill(cfg_opt_t keys[OPTION_COUNT + 1])
     size_t n = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
-        if (i != OPTION_CONFIG && !row->typed) {
+        if (i != OPTION_CONFIG && (!row->typed || row->untyped)) {
             bool many = row->type == OPTION_TYPE_LIST || row->type == OPTION_TYPE_EACH;
             keys[n++] = many ? (cfg_opt_t)CFG_STR_LIST(row->name, NULL, CFGF_NODEFAULT)
                              : (cfg_opt_t)CFG_STR(row->name, NULL, CFGF_NODEFAULT);

@@ -33,14 +33,22 @@ const char *command_word(enum command command)
                                         "show",   "schedule", "list",   "retry",   "cancel",
                                         "delete", "run-now",  "set",    "pause",   "resume",
                                         "queue",  "kind",     "audit",  "why",     "adopt",
-                                        "doctor", "flow",     "limit",  "wait",    "signal",
-                                        "scaler", "canary",   "ui",     "dev",     "health"};
+                                        "doctor", "flow",     "limit",  "outbox",  "wait",
+                                        "signal", "scaler",   "canary", "ui",      "dev",
+                                        "health", "sync",     "intake", "logs",    "dead",
+                                        "mcp"};
     return words[command];
 }
 
 bool option_is_of(const struct option_row *row, enum command command)
 {
     return row->commands >> command & 1;
+}
+
+bool option_is_kept(const struct option_row *row, enum command command)
+{
+    return option_is_of(row, command) &&
+           (!row->typed || (row->untyped >> command & UINT64_C(1)) != 0);
 }
 
 const struct option_row *option_find(const char *name, size_t bytes)
@@ -202,7 +210,7 @@ static bool read_variables(struct options *o, struct fault *f)
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         char name[NAME_BYTES_MAX];
         option_variable(row, name, sizeof name);
-        if (option_is_of(row, o->command) && !row->typed &&
+        if (option_is_kept(row, o->command) &&
             (!read_variable(o, row, name, f) ||
              (row->env && !read_variable(o, row, row->env, f)))) {
             return false;
@@ -218,7 +226,7 @@ static bool on_config(void *owner, const struct option_row *row, const char *whe
     struct options *o = owner;
     struct value unused = {.source = SOURCE_NONE}, *v = value_of(o, row);
     bool ok = true;
-    if (!option_is_of(row, o->command) || v->source > SOURCE_FILE) {
+    if (!option_is_kept(row, o->command) || v->source > SOURCE_FILE) {
         v = &unused;
     }
     value_empty(v);

@@ -35,6 +35,7 @@ enum command {
     COMMAND_DOCTOR,
     COMMAND_FLOW,
     COMMAND_LIMIT,
+    COMMAND_OUTBOX,
     COMMAND_WAIT,
     COMMAND_SIGNAL,
     COMMAND_SCALER,
@@ -42,6 +43,11 @@ enum command {
     COMMAND_UI,
     COMMAND_DEV,
     COMMAND_HEALTH,
+    COMMAND_SYNC,
+    COMMAND_INTAKE,
+    COMMAND_LOGS,
+    COMMAND_DEAD,
+    COMMAND_MCP,
     COMMAND_COUNT, /* at most 64 */
 };
 
@@ -63,6 +69,9 @@ enum option_id {
     OPTION_GRANT_OPERATOR,
     OPTION_GRANT_WORKER,
     OPTION_GRANT_CLEANER,
+    OPTION_GRANT_PUBLISHER,
+    OPTION_GRANT_INTAKE,
+    OPTION_EXCHANGES,
     OPTION_QUEUE,
     OPTION_PRIORITY,
     OPTION_RUN_AT,
@@ -80,6 +89,7 @@ enum option_id {
     OPTION_FLOW,
     OPTION_DEPENDS_ON,
     OPTION_ON_PARENT_DEAD,
+    OPTION_TAGS,
     OPTION_LIMIT_KEYS,
     OPTION_QUEUES,
     OPTION_HANDLERS,
@@ -90,8 +100,10 @@ enum option_id {
     OPTION_START_LIMIT,
     OPTION_USER,
     OPTION_DRAIN_LIMIT,
+    OPTION_RELEASE,
     OPTION_UNTIL_EMPTY,
     OPTION_STDERR,
+    OPTION_LOG_STDERR,
     OPTION_RUN_ONE,
     OPTION_WITH_CLEANER,
     OPTION_CLEANER_HTTP,
@@ -103,10 +115,13 @@ enum option_id {
     OPTION_OVERLAP,
     OPTION_HOW_MANY,
     OPTION_STATE,
+    OPTION_EXCHANGE,
+    OPTION_SINCE,
     OPTION_KIND,
     OPTION_ERROR,
     OPTION_OLDER_THAN,
     OPTION_LIMIT_KEY,
+    OPTION_TAG,
     OPTION_PAYLOAD,
     OPTION_LIMIT,
     OPTION_CURSOR,
@@ -114,13 +129,19 @@ enum option_id {
     OPTION_YES,
     OPTION_RATE,
     OPTION_WHY,
+    OPTION_FROM_STEP,
+    OPTION_UNDO,
     OPTION_ALL,
     OPTION_TIMEOUT_MIN,
     OPTION_ON_TIMEOUT,
     OPTION_MAX_CRASHES,
     OPTION_ON_DEAD,
+    OPTION_HISTORY_KEEP,
+    OPTION_DEAD_KEEP,
     OPTION_UNSET,
     OPTION_WATCH,
+    OPTION_FOLLOW,
+    OPTION_LEVEL, /* the number is enum log_level */
     OPTION_MAX_RUNNING,
     OPTION_MAX_STARTS,
     OPTION_STRICT,
@@ -136,11 +157,24 @@ enum option_id {
     OPTION_LISTEN,
     OPTION_TOKEN_FILE,
     OPTION_PASSWORD_FILE,
+    OPTION_USER_HEADER,
+    OPTION_TRUSTED_PROXY,
+    OPTION_OPERATORS,
     OPTION_HOSTS,
     OPTION_READ_ONLY,
+    OPTION_ALLOW_ACTS,
     OPTION_HTTP,
     OPTION_LIVE,
     OPTION_OTLP_URL,
+    OPTION_FROM,
+    OPTION_FROM_STREAM,
+    OPTION_OFFSET,
+    OPTION_KIND_FROM,
+    OPTION_ALLOW_KINDS,
+    OPTION_KEY_FROM,
+    OPTION_ENVELOPE,
+    OPTION_ON_INVALID, /* the number is enum on_invalid */
+    OPTION_PREFETCH,
     OPTION_COUNT
 };
 
@@ -166,7 +200,8 @@ struct option_row {
     const char *choices;
     const char *env;                /* a second variable beside TENON_<NAME>, NULL = none */
     bool secret;                    /* its value is never printed */
-    bool typed;                     /* only the command line may give it */
+    bool typed;                     /* only the command line may give it ... */
+    uint64_t untyped;               /* ... except to these commands */
     bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
     const char *allowed;            /* what that is, in words */
     const char *text;               /* what it does, in Markdown */
@@ -188,8 +223,9 @@ struct options; /* the values of one run */
 /* "worker" */
 const char *command_word(enum command command);
 
-/* Does the command take the option? */
+/* Does the command take the option? And from a variable or a file, too? */
 bool option_is_of(const struct option_row *row, enum command command);
+bool option_is_kept(const struct option_row *row, enum command command);
 
 /* Read the command line of `command`, the environment and the config file. An empty variable counts
  * as not given. With --help the rest is not looked at, and options_read() returns true.

@@ -134,11 +134,17 @@ static void markdown_row(FILE *out, const struct option_row *row)
     }
     buf_put_text(&b, " | ");
     option_commands(row->commands, &b);
-    if (row->typed) {
+    if (row->typed && !row->untyped) {
         buf_put_text(&b, " | | ");
     } else {
-        buf_printf(&b, " | `%s`%s%s%s | ", variable, row->env ? " `" : "", row->env ? row->env : "",
+        buf_printf(&b, " | `%s`%s%s%s", variable, row->env ? " `" : "", row->env ? row->env : "",
                    row->env ? "`" : "");
+        if (row->untyped) {
+            buf_put_text(&b, " (");
+            option_commands(row->untyped, &b);
+            buf_put_char(&b, ')');
+        }
+        buf_put_text(&b, " | ");
     }
     option_describe(row, &b);
     buf_put_text(&b, " |\n");

@@ -1,5 +1,6 @@
 #include "core/options/option_value.h"
 
+#include "core/base/network.h"
 #include "core/base/processors.h"
 
 #include <inttypes.h>
@@ -203,6 +204,41 @@ bool fits_kind(const char *text)
     return bytes > 0 && !text[bytes];
 }
 
+bool fits_broker_queue(const char *text)
+{
+    size_t bytes = strlen(text);
+    return bytes >= 1 && bytes <= 190;
+}
+
+static bool is_header(const char *text)
+{
+    return strncmp(text, "header:", 7) == 0 && text[7] && strlen(text) <= 7 + 128;
+}
+
+bool fits_offset(const char *text)
+{
+    size_t digits = strspn(text, DIGITS);
+    return strcmp(text, "first") == 0 || strcmp(text, "last") == 0 || strcmp(text, "next") == 0 ||
+           (digits >= 1 && digits <= 18 && !text[digits]);
+}
+
+bool fits_kind_from(const char *text)
+{
+    return strcmp(text, "type") == 0 || strcmp(text, "routing-key") == 0 || is_header(text);
+}
+
+bool fits_key_from(const char *text)
+{
+    return strcmp(text, "message-id") == 0 || strcmp(text, "body") == 0 || is_header(text);
+}
+
+bool fits_kinds(const char *text)
+{
+    size_t bytes = kind_bytes(text);
+    return strcmp(text, "*") == 0 ||
+           (bytes > 0 && (!text[bytes] || (text[bytes] == '*' && !text[bytes + 1])));
+}
+
 bool fits_rate(const char *text)
 {
     size_t digits = strspn(text, DIGITS);
@@ -229,6 +265,17 @@ bool fits_host(const char *text)
     return *text && strspn(text, LETTERS CAPITALS DIGITS ".-") == strlen(text);
 }
 
+bool fits_header(const char *text)
+{
+    return *text && strspn(text, LETTERS CAPITALS DIGITS "-_") == strlen(text);
+}
+
+bool fits_network(const char *text)
+{
+    struct network network;
+    return network_read(text, &network);
+}
+
 bool fits_variable(const char *text)
 {
     return *text && !strpbrk(text, "=,");
@@ -236,7 +283,7 @@ bool fits_variable(const char *text)
 
 bool fits_handler(const char *text)
 {
-    size_t bytes = kind_bytes(text);
+    size_t bytes = *text == '*' ? 1 : kind_bytes(text);
     return bytes > 0 && text[bytes] == '=' && text[bytes + 1];
 }
 

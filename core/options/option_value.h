@@ -34,8 +34,17 @@ bool fits_rate(const char *text);   /* "100/s" */
 bool fits_starts(const char *text); /* "100/1min" */
 bool fits_id(const char *text);     /* of a task */
 
+#define BROKER_QUEUE_ALLOWED "the name of a queue in RabbitMQ, 1 to 190 bytes"
+bool fits_broker_queue(const char *text);
+bool fits_offset(const char *text);    /* "first", "17" */
+bool fits_kind_from(const char *text); /* "type", "header:NAME" */
+bool fits_key_from(const char *text);  /* "message-id", "header:NAME" */
+bool fits_kinds(const char *text);     /* "order.*" */
+
 #define ADDRESS_ALLOWED "HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070"
 bool fits_address(const char *text);
-bool fits_host(const char *text); /* "tasks.example.org" */
+bool fits_host(const char *text);    /* "tasks.example.org" */
+bool fits_header(const char *text);  /* "X-Forwarded-User" */
+bool fits_network(const char *text); /* "10.0.0.0/8" */
 
 #endif

@@ -1,12 +1,10 @@
-# A pool handler; tenon.rb beside it has the loop.
+# A handler, with the gem of clients/ruby:
 #
-#     tenon worker --handler 'welcome_mail=pool:exec ruby examples/ruby/handler.rb'
-require_relative "tenon"
+#     tenon_worker -r examples/ruby/handler.rb
+require "tenon"
 
-def welcome_mail(payload)
-  to = payload["to"] or raise Tenon::Dead, 'the payload has no "to"'
+Tenon.handle("welcome_mail") do |task|
+  to = task.payload["to"] or raise Tenon::Dead, 'the payload has no "to"'
   warn "mail to #{to}" # send it here
   { sent: to }
 end
-
-Tenon.serve("welcome_mail" => method(:welcome_mail))

@@ -1,17 +1,14 @@
-# Signs a user up: the row and the task in one transaction, so that both are there, or neither.
+# Signs a user up: the row and the task in one transaction, so that both are there, or neither. With the gem of clients/ruby:
 #
 #     psql -c 'CREATE TABLE public.users (mail text PRIMARY KEY)'
-#     ruby examples/ruby/producer.rb ann@example.org          # needs the gem pg
-#
-# In Rails it is the same in ActiveRecord::Base.transaction, on ActiveRecord::Base.connection.raw_connection.
-require "json"
+#     ruby examples/ruby/producer.rb ann@example.org
 require "pg"
+require "tenon"
 
 def sign_up(connection, mail)
   connection.transaction do
     connection.exec_params("INSERT INTO public.users (mail) VALUES ($1)", [mail])
-    payload = JSON.generate(to: mail)
-    connection.exec_params("SELECT tenon.enqueue('welcome_mail', $1::jsonb)", [payload]).getvalue(0, 0).to_i
+    Tenon.enqueue(connection, "welcome_mail", { to: mail })
   end
 end
 

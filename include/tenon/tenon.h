@@ -113,12 +113,14 @@ typedef struct tenon_task {
     const int64_t *depends_on; /* `n_depends_on` tasks of flows, its parents, up to 100,000 */
     size_t n_depends_on;
     const char *on_parent_dead; /* "wait", "run" or "cancel"; NULL = wait */
+    const char *const *tags;    /* `n_tags` tags, by which it is found */
+    size_t n_tags;
 } tenon_task;
 
 #define TENON_TASK_INIT                                                                            \
     {                                                                                              \
         sizeof(tenon_task), NULL, NULL, NULL, -1, 0, 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, 0,     \
-            NULL, NULL, NULL, 0, 0, NULL, 0, NULL                                                  \
+            NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0                                         \
     }
 
 /* Make a handle: one per process is enough.
@@ -197,6 +199,45 @@ TENON_EXPORT void tenon_forget(tenon *t, PGconn *conn);
  *   TENON_UNPUBLISHED  not within timeout_ms, or RabbitMQ did not take them; the text says why.
  *                      Nothing is lost: the tasks start about a second later */
 TENON_EXPORT int tenon_flush(tenon *t, int timeout_ms);
+
+/* What the body of a message is: a text in UTF-8, JSON, or bytes. */
+enum {
+    TENON_TEXT = 0,
+    TENON_JSON = 1,
+    TENON_BYTES = 2,
+};
+
+/* A message for an exchange of your own; see tenon.publish() in docs/sql.md. Set it to
+ * TENON_MESSAGE_INIT, then the fields you want; strings are borrowed for the call. NULL and 0 mean:
+ * none, or the default. */
+typedef struct tenon_message {
+    size_t struct_size;      /* set by TENON_MESSAGE_INIT; lets this struct grow */
+    const char *exchange;    /* "" = the default exchange */
+    const char *routing_key; /* may be "" */
+    const void *body;        /* `body_bytes` bytes, at most 16,777,216 */
+    size_t body_bytes;
+    int form;                 /* TENON_TEXT, TENON_JSON or TENON_BYTES */
+    const char *headers;      /* a JSON object */
+    const char *message_id;   /* NULL = a random UUID */
+    const char *content_type; /* NULL = what `form` says */
+    const char *order_key;    /* messages of one key are sent in the order of their commits */
+    int64_t expires_ms;       /* not sent after this time; 0 = never expires */
+    const char *properties;   /* a JSON object: type, app_id, priority and others */
+    const char *trace;        /* a W3C traceparent */
+    int prepared;             /* 1: the transaction will be PREPAREd */
+} tenon_message;
+
+#define TENON_MESSAGE_INIT                                                                         \
+    {                                                                                              \
+        sizeof(tenon_message), NULL, NULL, NULL, 0, TENON_TEXT, NULL, NULL, NULL, NULL, 0, NULL,   \
+            NULL, 0                                                                                \
+    }
+
+/* Publish a message in the transaction of `conn`: the cleaner sends it to RabbitMQ after the
+ * commit, and never if the transaction rolls back. It needs no handle.
+ *   ret_id   its number in tenon.outbox; may be NULL
+ *   returns  TENON_OK, or a code as tenon_enqueue() */
+TENON_EXPORT int tenon_publish(PGconn *conn, const tenon_message *message, int64_t *ret_id);
 
 /* How a task that is waited for has ended. */
 enum {

@@ -5,7 +5,7 @@
 -- lock but that of a settler which is at the same key. (A session that writes a row of tenon.waiting has locked the task, like the deleting
 -- session now.) Every statement that deletes a task calls it with the deleted row (sql_statements_test checks that): a trigger would fetch
 -- each row again, a thirtieth of the cost of a plain task. needs_note is asked first, because it is inlined. It deletes the task's steps,
--- and returns them as one object if the caller keeps them.
+-- and returns them if the caller keeps them.
 CREATE OR REPLACE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
@@ -14,11 +14,11 @@ $$;
 
 CREATE OR REPLACE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
     flow bigint, limit_keys text[], awaited boolean, crashes integer, step_count integer, was_cancelled boolean, keeps_steps boolean)
-    RETURNS jsonb
+    RETURNS tenon.kept_steps
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    steps jsonb;
+    kept tenon.kept_steps;
 BEGIN
     IF again IS NOT NULL THEN
         INSERT INTO tenon.again_note (unique_key, kind) VALUES (unique_key, kind);
@@ -40,7 +40,8 @@ BEGIN
     END IF;
     IF step_count IS NOT NULL THEN
         IF keeps_steps THEN
-            steps := tenon.steps_of(id);
+            SELECT jsonb_object_agg(s.name, s.value), array_agg(s.name ORDER BY s.position) INTO kept.steps, kept.names
+              FROM tenon.task_step s WHERE s.task_id = id;
         END IF;
         DELETE FROM tenon.task_step s WHERE s.task_id = id;
     END IF;
@@ -50,12 +51,12 @@ BEGIN
     IF num_nonnulls(again, flow, limit_keys) > 0 THEN
         PERFORM tenon.call_settler();
     END IF;
-    RETURN steps;
+    RETURN kept;
 END $$;
 
 -- The same of a row; it becomes a call of that one when PostgreSQL plans the statement.
 CREATE OR REPLACE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false, keeps_steps boolean DEFAULT false)
-    RETURNS jsonb
+    RETURNS tenon.kept_steps
 LANGUAGE sql AS $$
     SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes,
                             t.step_count, was_cancelled, keeps_steps)
@@ -70,14 +71,14 @@ BEGIN
     PERFORM tenon.need_partition();
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS steps)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS kept)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, outcome,
-                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, timeout_ms,
-                               max_attempts, retry, progress, max_crashes)
+                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, step_names, timeout_ms,
+                               max_attempts, retry, progress, max_crashes, tags)
     SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures,
            crashes, priority, end_tasks.outcome, queue, kind, payload, unique_key, trace,
-           coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, steps, timeout_ms,
-           max_attempts, retry, progress, max_crashes
+           coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, (g.kept).steps, (g.kept).names,
+           timeout_ms, max_attempts, retry, progress, max_crashes, tags
       FROM gone g;
 END $$;
 
@@ -128,9 +129,9 @@ BEGIN
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                last_error, result, enqueued_by)
+                                last_error, result, enqueued_by, tags)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
+           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by, tags
       FROM gone
     RETURNING history.queue, history.kind INTO held;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
@@ -178,9 +179,9 @@ BEGIN
     ), kept AS (
         INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                    last_error, result, enqueued_by)
+                                    last_error, result, enqueued_by, tags)
         SELECT moment, g.id, g.run_at, g.start_time, g.created_at, g.worker_id, g.claims, g.failures, g.crashes,
-               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by
+               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by, g.tags
           FROM gone g
     )
     SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}'),

@@ -1,7 +1,15 @@
 -- Enqueueing, from any language, inside the caller's own transaction.
 
--- The checks of what is enqueued. Without a search_path of its own: only functions that have one call it, and to
+-- The checks of what is enqueued. Without a search_path of their own: only functions that have one call them, and to
 -- set it costs more than the checks.
+CREATE OR REPLACE FUNCTION tenon.check_trace(trace text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+        PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    END IF;
+END $$;
+
 CREATE OR REPLACE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
     delay interval, start_before timestamptz, max_attempts integer, timeout interval, retry text, trace text)
 RETURNS boolean
@@ -47,10 +55,24 @@ BEGIN
     IF NOT tenon.is_retry(retry) THEN
         PERFORM tenon.refuse('retry', quote_literal(retry), 'polynomial, polynomial(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
     END IF;
-    IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
-        PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    IF trace IS NOT NULL THEN
+        PERFORM tenon.check_trace(trace);
     END IF;
     RETURN true;
+END $$;
+
+-- Tags as they are kept: each once, in their order; NULL = none.
+CREATE OR REPLACE FUNCTION tenon.check_tags(tags text[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    tags_max constant integer := 10;
+    kept text[] := (SELECT array_agg(u.tag ORDER BY u.place) FROM (SELECT t.tag, min(t.place) AS place FROM unnest(tags) WITH ORDINALITY t (tag, place) GROUP BY t.tag) u);
+    bad  text := (SELECT coalesce(quote_literal(left(k, 100)), 'NULL') FROM unnest(kept) k WHERE (length(k) BETWEEN 1 AND 100) IS NOT TRUE LIMIT 1);
+BEGIN
+    IF bad IS NOT NULL OR cardinality(kept) > tags_max THEN
+        PERFORM tenon.refuse('tags', coalesce(bad, format('of %s elements', cardinality(kept))), 'an array of up to 10 texts of 1 to 100 characters');
+    END IF;
+    RETURN kept;
 END $$;
 
 -- The checks of what is given with a unique_key.
@@ -101,13 +123,14 @@ END $$;
 -- The defaults of a task: the kind's, else the queue's, else the built-in ones. One row; plain SQL, so that PostgreSQL inlines it.
 CREATE OR REPLACE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer,
-    confined boolean, exchange text, sleeper_key bigint, limits text[])
+    confined boolean, exchange text, sleeper_key bigint, limits text[], limit_keys text[])
 LANGUAGE sql STABLE AS $$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key,
            CASE WHEN k.limited OR q.limited
-                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END
+                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END,
+           k.limit_keys
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
@@ -143,7 +166,7 @@ LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $
 CREATE OR REPLACE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,
-    trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
+    tags text[], trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -161,7 +184,7 @@ DECLARE
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, tags, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
@@ -170,6 +193,9 @@ BEGIN
             unique_for := tenon.seconds(unique_for);
             debounce := tenon.seconds(debounce);
             debounce_max := tenon.seconds(debounce_max);
+        END IF;
+        IF tags IS NOT NULL THEN
+            tags := tenon.check_tags(tags);
         END IF;
         IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
@@ -186,8 +212,8 @@ BEGIN
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, payload);
     END IF;
-    IF d.limits IS NOT NULL THEN
-        limit_keys := limit_keys || d.limits;
+    IF d.limits IS NOT NULL OR d.limit_keys IS NOT NULL AND limit_keys IS NULL THEN
+        limit_keys := coalesce(limit_keys, d.limit_keys) || d.limits;
         blocked := true;
         announced := false;
     END IF;
@@ -201,18 +227,18 @@ BEGIN
     LOOP
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
-                                enqueued_by, wanted_at, flow, limit_keys)
+                                enqueued_by, wanted_at, flow, limit_keys, tags)
         VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
                 coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                 coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
                 announced, d.queue, kind, payload, bytes, unique_key, retry, trace,
-                session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
+                session_user, CASE WHEN blocked THEN due END, flow, limit_keys, tags)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     payload, unique_key, retry, trace, session_user, limit_keys,
+                     payload, unique_key, retry, trace, session_user, limit_keys, tags,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false, NULL);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -257,12 +283,12 @@ CREATE OR REPLACE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
-    notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, tags text[] DEFAULT NULL,
+    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
 LANGUAGE sql AS $$
     SELECT tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                               flow, depends_on, on_parent_dead, trace, notify, announced)
+                               flow, depends_on, on_parent_dead, tags, trace, notify, announced)
 $$;
 
 COMMENT ON FUNCTION tenon.enqueue_routed IS $$Like `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit. Returns the id, and the exchange and the routing key to publish it with. `announced` is true by default.$$;
@@ -272,12 +298,12 @@ CREATE OR REPLACE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAUL
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
-    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, tags text[] DEFAULT NULL,
+    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT (tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                 unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                flow, depends_on, on_parent_dead, trace, notify, announced)).id
+                                flow, depends_on, on_parent_dead, tags, trace, notify, announced)).id
 $$;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id. The task runs if the transaction commits, and never if it rolls back.
@@ -295,21 +321,46 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `max_attempts`: the number of failures that makes the task dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: the time limit of one run, 1 ms to 30 days, and at least `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
 - `retry`: the delay before a retry, in at most 100 characters: `polynomial`, `polynomial(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `polynomial`.
-- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`. The limits of these keys apply to the task: it is `blocked` until they release it ([limits.md](limits.md)).
+- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`. The limits of these keys apply to the task: it is `blocked` until they release it ([limits.md](limits.md)). Default: those of the kind.
 - `flow`: the flow to which the task is added ([flows.md](flows.md)); not together with `unique_key`.
 - `depends_on`: tasks of flows, the parents: the task is `blocked` until they are done.
 - `on_parent_dead`: what happens when a parent is dead, cancelled or expired: `wait`, the default, until it is retried and done; `run` the task nevertheless; or `cancel` the task.
+- `tags`: up to 10 texts of 1 to 100 characters, by which tasks are found (`tenon.list`), such as `{import-7}`. They change nothing else.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 - `announced`: true if the caller publishes the wake-up itself.
 
 An argument that is not allowed raises SQLSTATE 22023; the message names the argument and its value, the hint what is allowed. A queue or kind that the role may not use (`tenon.producer`) raises 42501.$$;
 
--- The same for many tasks, in one statement, which is why it is long.
+-- Checks the arrays of tenon.enqueue_many that have one element for each payload.
+CREATE OR REPLACE FUNCTION tenon.check_elements(n integer, unique_keys text[], queues text[], priorities integer[], run_ats timestamptz[],
+    start_before timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    a   record;
+    bad text;
+BEGIN
+    FOR a IN SELECT * FROM (VALUES ('unique_keys', cardinality(unique_keys)), ('queues', cardinality(queues)), ('priorities', cardinality(priorities)),
+                                   ('run_ats', cardinality(run_ats))) v (name, n) WHERE v.n <> check_elements.n LOOP
+        PERFORM tenon.refuse(a.name, format('of %s elements', a.n), format('as long as payloads, %s elements', check_elements.n));
+    END LOOP;
+    bad := (SELECT p FROM unnest(priorities) p WHERE p NOT BETWEEN 0 AND 9 LIMIT 1);
+    IF bad IS NOT NULL THEN
+        PERFORM tenon.refuse('priorities', bad, 'of numbers from 0 to 9, higher first');
+    END IF;
+    bad := (SELECT r FROM unnest(run_ats) r WHERE NOT isfinite(r) OR r > clock_timestamp() + interval '10 years' OR r >= start_before LIMIT 1);
+    IF bad IS NOT NULL THEN
+        PERFORM tenon.refuse('run_ats', bad, 'of times at most 10 years ahead, and before start_before');
+    END IF;
+END $$;
+
+-- The same for many tasks, in one statement, which is why it is long. With keys, each by itself; with queues, queue by queue, because
+-- they have different defaults. `traces` are for tenon.take_in, without keys and queues: one for each payload.
 CREATE OR REPLACE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
     unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,
-    trace text, notify boolean, announced boolean) RETURNS bigint[]
+    tags text[], trace text, notify boolean, announced boolean, queues text[], priorities integer[], run_ats timestamptz[],
+    traces text[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -322,31 +373,52 @@ DECLARE
     d       record;
     e       record;
     ids     bigint[];
+    these   bigint[];
 BEGIN
-    IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
-        limit_keys := tenon.check_limit_keys(limit_keys);
-        waits := tenon.check_parents(flow, depends_on, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
-        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
-    END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
-    IF unique_keys IS NOT NULL THEN
-        IF cardinality(unique_keys) <> cardinality(payloads) THEN
-            PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
-                                 format('as long as payloads, %s elements', cardinality(payloads)));
-        END IF;
+    IF num_nonnulls(unique_keys, queues, priorities, run_ats) > 0 THEN
+        PERFORM tenon.check_elements(cardinality(payloads), unique_keys, queues, priorities, run_ats, start_before);
+    END IF;
+    IF traces IS NOT NULL THEN
+        PERFORM tenon.check_trace(t) FROM unnest(traces) t WHERE t IS NOT NULL;
+    END IF;
+    IF num_nonnulls(unique_keys, queues) > 0 THEN
         ids := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
+    END IF;
+    IF unique_keys IS NOT NULL THEN
         -- in sorted order, so that no two calls wait for each other's keys in a circle
-        FOR e IN SELECT * FROM unnest(payloads, unique_keys) WITH ORDINALITY a (p, u, place) ORDER BY u COLLATE "C", place LOOP
-            ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, queue, priority, run_at, delay, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
+        FOR e IN SELECT * FROM unnest(payloads, unique_keys, queues, priorities, run_ats) WITH ORDINALITY a (p, u, q, level, start, place)
+                  ORDER BY u COLLATE "C", place LOOP
+            ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, coalesce(e.q, queue), coalesce(e.level, priority), coalesce(e.start, run_at),
+                                                 CASE WHEN e.start IS NULL THEN delay END, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
                                                  CASE WHEN e.u IS NOT NULL THEN unique_for END, CASE WHEN e.u IS NOT NULL THEN debounce END,
                                                  CASE WHEN e.u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
-                                                 limit_keys, flow, depends_on, on_parent_dead, trace, notify, announced)).id;
+                                                 limit_keys, flow, depends_on, on_parent_dead, tags, trace, notify, announced)).id;
         END LOOP;
         RETURN ids;
     END IF;
+    IF queues IS NOT NULL THEN
+        FOR e IN SELECT coalesce(a.q, queue) AS q, array_agg(a.p ORDER BY a.place) AS p, array_agg(a.level ORDER BY a.place) AS levels,
+                        array_agg(a.start ORDER BY a.place) AS starts, array_agg(a.place ORDER BY a.place) AS places
+                   FROM unnest(payloads, queues, priorities, run_ats) WITH ORDINALITY a (p, q, level, start, place) GROUP BY 1 ORDER BY 1 LOOP
+            these := tenon.enqueue_many_jsonb(kind, e.p, e.q, priority, run_at, delay, NULL, on_conflict, unique_for, debounce, debounce_max,
+                                             start_before, max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, tags, trace,
+                                             notify, announced, NULL, e.levels, e.starts, NULL);
+            FOR i IN 1..cardinality(these) LOOP
+                ids[e.places[i]] := these[i];
+            END LOOP;
+        END LOOP;
+        RETURN ids;
+    END IF;
+    IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
+        limit_keys := tenon.check_limit_keys(limit_keys);
+        waits := tenon.check_parents(flow, depends_on, on_parent_dead, NULL);
+        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+    END IF;
     checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+    tags := tenon.check_tags(tags);
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF NOT FOUND THEN
         PERFORM tenon.settings();
@@ -354,20 +426,21 @@ BEGIN
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
     END IF;
-    IF d.limits IS NOT NULL THEN
-        limit_keys := limit_keys || d.limits;
+    IF d.limits IS NOT NULL OR d.limit_keys IS NOT NULL AND limit_keys IS NULL THEN
+        limit_keys := coalesce(limit_keys, d.limit_keys) || d.limits;
         blocked := true;
     END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
-        SELECT CASE WHEN blocked THEN 'infinity' WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys, tags)
+        SELECT CASE WHEN blocked THEN 'infinity' WHEN a.start > at THEN a.start ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
-               coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
-               session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
-          FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(payloads) p OFFSET 0) a  -- in their order
-         WHERE bytes <= d.payload_bytes_max
+               coalesce(max_attempts, d.max_attempts), coalesce(a.level, priority, d.priority), coalesce(a.start > at, false) AND NOT blocked,
+               coalesce(announced, false) AND coalesce(a.start <= at, true) AND NOT blocked, d.queue, kind, a.p, a.bytes, retry, coalesce(a.trace, trace),
+               session_user, CASE WHEN blocked THEN greatest(a.start, at) END, flow, limit_keys, tags
+          FROM (SELECT u.p, u.level, coalesce(u.start, due) AS start, u.trace, octet_length(u.p::text) AS bytes
+                  FROM unnest(payloads, priorities, run_ats, traces) u (p, level, start, trace) OFFSET 0) a  -- in their order
+         WHERE a.bytes <= d.payload_bytes_max
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
@@ -394,15 +467,21 @@ CREATE OR REPLACE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblea
     unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
-    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, tags text[] DEFAULT NULL,
+    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false, queues text[] DEFAULT NULL,
+    priorities integer[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL) RETURNS bigint[]
 LANGUAGE sql AS $$
     SELECT tenon.enqueue_many_jsonb(kind, payloads::pg_catalog.jsonb[], queue, priority, run_at, delay, unique_keys, on_conflict,
                                     unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                    flow, depends_on, on_parent_dead, trace, notify, announced)
+                                    flow, depends_on, on_parent_dead, tags, trace, notify, announced, queues, priorities, run_ats, NULL)
 $$;
 
-COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock. (A transaction that calls it several times locks the keys of each call after those of the previous call.) The other arguments are those of `tenon.enqueue`, and apply to all tasks.$$;
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order.
+
+- `unique_keys`, `queues`, `priorities`, `run_ats`: NULL, or an array with one element for each payload. Where an element is NULL, the task has no key, and the `queue`, `priority` and `run_at` or `delay` of the call.
+- The other arguments are those of `tenon.enqueue`, and apply to all tasks.
+
+Keys are locked in sorted order, so that two calls never deadlock. (A transaction that calls it several times locks the keys of each call after those of the previous call.) An array of another length raises SQLSTATE 22023.$$;
 
 -- Where the wake-up of such a task is published; for producers of many that publish ids themselves.
 CREATE OR REPLACE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)

@@ -23,7 +23,7 @@ BEGIN
                    UNION ALL
                    SELECT 4, 'done', NULL) e
             ORDER BY e.place LIMIT 1) s
-     WHERE m.id = i AND m.state IS DISTINCT FROM s.state;
+     WHERE m.id = ANY (ARRAY[i]) AND m.state IS DISTINCT FROM s.state;  -- looked up, whatever the table held when this was planned
 END $$;
 
 -- The tasks that may be retried: a task of a cancelled flow may not, because it would be cancelled again.
@@ -80,7 +80,7 @@ BEGIN
         SELECT i.id AS noted, w.parent, w.on_dead, o.state AS own
           FROM noted i
          CROSS JOIN LATERAL (SELECT v.parent, v.on_dead FROM tenon.flow_wait v
-                              WHERE v.task = i.id AND v.parent > i.beyond ORDER BY v.parent LIMIT look_at + 1) w
+                              WHERE v.task = ANY (ARRAY[i.id]) AND v.parent > i.beyond ORDER BY v.task, v.parent LIMIT look_at + 1) w
           LEFT JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i.id LIMIT 1) o ON true
     ), over AS (
         SELECT c.task, c.parent, c.cancel FROM child c
@@ -104,7 +104,7 @@ BEGIN
     rest := met.rest;
     rest_beyond := met.rest_beyond;
     DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
-     WHERE w.task = o.task AND w.parent = o.parent;
+     WHERE w.task = ANY (ARRAY[o.task]) AND w.parent = ANY (ARRAY[o.parent]);
     doomed := to_cancel || met.doomed;
     SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
            coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}'),
@@ -112,8 +112,8 @@ BEGIN
       INTO free, limited, asking
       FROM tenon.task t
      WHERE t.id = ANY (anew || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
-       -- the last parent first, which mostly ends last: so that it is found at once
-       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
+       -- the last parent first, which mostly ends last: so that it is found at once; in the order of the primary key, the only index for it
+       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = ANY (ARRAY[t.id]) ORDER BY w.task DESC, w.parent DESC LIMIT 1) IS NULL;
     ours := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(asking));
     freed := CASE WHEN free <> '{}' THEN tenon.unblock(ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(asking))) ELSE '{}' END;
     FOREACH one IN ARRAY asking LOOP
@@ -279,7 +279,7 @@ BEGIN
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
     SELECT notes.since, m.flow, m.id, NULL, r.beyond
-      FROM unnest(waits.rest, waits.rest_beyond) r (id, beyond) JOIN tenon.flow_task m ON m.id = r.id
+      FROM unnest(waits.rest, waits.rest_beyond) r (id, beyond) JOIN tenon.flow_task m ON m.id = ANY (ARRAY[r.id])
     UNION ALL
     SELECT now(), a, NULL, NULL, NULL FROM unnest(again) a;
     n := greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again));

@@ -58,7 +58,7 @@ LANGUAGE sql STABLE AS $$
            CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.history f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
       FROM tenon.flow_task c
      CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
-      LEFT JOIN tenon.flow_task m ON m.id = p.id
+      LEFT JOIN tenon.flow_task m ON m.id = ANY (ARRAY[p.id])
      CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
      WHERE c.id = $1
      ORDER BY p.o
@@ -93,7 +93,7 @@ LANGUAGE sql AS $$
       FROM (SELECT k.id, tenon.with_parents(k.id, k.payload, s.payload_bytes_max) AS payload
               FROM tenon.setting s, tenon.task k
              WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null' OFFSET 0) p
-     WHERE t.id = p.id AND p.payload IS NOT NULL
+     WHERE t.id = ANY (ARRAY[p.id]) AND p.payload IS NOT NULL
 $$;
 
 -- Checks what was given, and returns the parents that the task has to wait for; NULL: none.
@@ -332,7 +332,7 @@ BEGIN
                                            ELSE tasks::text END,
                              format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
     END IF;
-    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,depends_on,on_parent_dead,trace}')
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,depends_on,on_parent_dead,tags,trace}')
        FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
     names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
     SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
@@ -366,7 +366,8 @@ LANGUAGE sql AS $$
         run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
         max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
         limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
-        flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+        flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead',
+        tags => CASE WHEN $1 ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'tags')) END, trace => $1 ->> 'trace', notify => false, announced => false)).id
 $$;
 
 -- Enqueues all tasks of a description, parents first; an error names the task.
@@ -397,7 +398,7 @@ BEGIN
         END LOOP;
         ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, depends_on);
     END LOOP;
-    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
+    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = ANY (ARRAY[n.id]) AND n.name IS NOT NULL;
 EXCEPTION WHEN data_exception OR insufficient_privilege THEN
     GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
     RAISE EXCEPTION '% (in tasks[%]%)', SQLERRM, i - 1, coalesce(', ' || quote_literal(names[i]), '')
@@ -490,5 +491,5 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         UNION
         SELECT f.parent FROM up JOIN tenon.flow_wait f ON f.task = up.id
     )
-    SELECT m.id FROM (SELECT id FROM up LIMIT 1000) u JOIN tenon.flow_task m ON m.id = u.id WHERE m.state <> 'done' LIMIT 1
+    SELECT m.id FROM (SELECT id FROM up LIMIT 1000) u JOIN tenon.flow_task m ON m.id = ANY (ARRAY[u.id]) WHERE m.state <> 'done' LIMIT 1
 $$;

@@ -1,4 +1,4 @@
--- History: the partitions of tenon.history and tenon.attempt, and what is deleted when its time is over.
+-- History: the partitions of tenon.history and of the tables that are partitioned like it, and what is deleted when its time is over.
 
 -- The partitions: when rows began to go there (NULL = not yet), and about how many rows each has. Until a partition has been
 -- analyzed, the statistics count its rows. A crash loses those counts; then its size tells, at as many rows a page as in the
@@ -10,7 +10,9 @@ LANGUAGE sql STABLE AS $$
                c.relpages > 0 AND c.reltuples > 0 AS is_analyzed, pg_stat_get_live_tuples(c.oid) AS live,
                pg_relation_size(c.oid) / current_setting('block_size')::integer AS pages
           FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass) AND c.relname ~ '^(history|attempt)_[0-9]{1,9}$'
+         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass, 'tenon.message_sent'::regclass,
+                              'tenon.log_line'::regclass)
+           AND c.relname ~ '^(history|attempt|message_sent|log_line)_[0-9]{1,9}$'
     ), known AS (
         SELECT k.parent, sum(k.reltuples)::float8 / sum(k.relpages) AS rows_of_a_page FROM child k WHERE k.is_analyzed GROUP BY k.parent
     )
@@ -96,13 +98,15 @@ DECLARE
     s tenon.setting := tenon.settings();
 BEGIN
     RETURN tenon.make_partitions_of('history', greatest(s.history_keep, interval '1 hour') / 24, s.history_rows_max / 20)
-         + tenon.make_partitions_of('attempt', s.attempt_keep / 24, s.history_rows_max / 20);
+         + tenon.make_partitions_of('attempt', s.attempt_keep / 24, s.history_rows_max / 20)
+         + tenon.make_partitions_of('message_sent', greatest(s.outbox_keep, interval '1 hour') / 24, s.history_rows_max / 20)
+         + tenon.make_partitions_of('log_line', greatest(s.log_keep, interval '1 hour') / 24, s.history_rows_max / 20);
 END $$;
 
--- Drops the oldest partition of the history or of the attempts that is due: all its rows are older than history_keep (but at least
--- an hour) or attempt_keep, or those after it have more than history_rows_max. Returns its name, or NULL when none is due. A reader
--- in the way for 100 ms raises 55P03: every finish waits behind this one, and so it does not stay. It takes the locks of parent and
--- partition one after the other, hence at most twice that.
+-- Drops the oldest partition that is due and that tenon.sweep_history() has swept: all its rows are older than the setting of its table says
+-- (but at least an hour), or those after it have more than history_rows_max. Returns its name, or NULL when none is due. A reader in the way for
+-- 100 ms raises 55P03: every finish waits behind this one, and so it does not stay. It takes the locks of parent and partition one after the
+-- other, hence at most twice that.
 CREATE OR REPLACE FUNCTION tenon.drop_history() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100 ms' AS $$
 DECLARE
@@ -112,10 +116,15 @@ BEGIN
     SELECT o.parent, o.part INTO due
       FROM (SELECT p.parent, p.part, min(p.begun_at) OVER newer AS ended_at, sum(p.n) OVER newer AS n_newer
               FROM tenon.partitions() p
+             WHERE p.part > 0
             WINDOW newer AS (PARTITION BY p.parent ORDER BY p.part ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)) o
      WHERE o.part < pg_sequence_last_value(format('tenon.%I', o.parent || '_part')::regclass)
-       AND (o.ended_at <= now() - CASE o.parent WHEN 'attempt' THEN s.attempt_keep ELSE greatest(s.history_keep, interval '1 hour') END
+       AND (o.ended_at <= now() - greatest(CASE o.parent WHEN 'history' THEN s.history_keep WHEN 'attempt' THEN s.attempt_keep
+                                                         WHEN 'message_sent' THEN s.outbox_keep WHEN 'log_line' THEN s.log_keep END,
+                                           interval '1 hour')
             OR o.n_newer > s.history_rows_max)
+       AND NOT EXISTS (SELECT FROM tenon.partition q JOIN tenon.kind k ON k.history_keep > s.history_keep AND k.name <> ALL (q.swept)
+                        WHERE q.parent = o.parent AND q.part = o.part AND o.parent = 'history')
      ORDER BY o.ended_at, o.part LIMIT 1;
     IF due.part IS NULL THEN
         RETURN NULL;
@@ -125,8 +134,101 @@ BEGIN
     RETURN due.parent || '_' || due.part;
 END $$;
 
--- Deletes up to `most` of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
--- unique_for is, starts that are older than the longest `per` of all limits, and flows that ended as long ago as the history
+-- The kinds of a table that has an index which begins with kind: one look at the index for each kind.
+CREATE OR REPLACE FUNCTION tenon.kinds_in(relation regclass) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY EXECUTE format('WITH RECURSIVE named AS ('
+        ' (SELECT kind FROM %1$s ORDER BY kind LIMIT 1)'
+        ' UNION ALL SELECT (SELECT t.kind FROM %1$s t WHERE t.kind > n.kind ORDER BY t.kind LIMIT 1) FROM named n WHERE n.kind IS NOT NULL)'
+        ' SELECT kind FROM named WHERE kind IS NOT NULL', relation);
+END $$;
+
+-- The partition for rows of kinds that are kept longer than the others. Only it has the index by which tenon.purge_kept() finds them.
+CREATE OR REPLACE FUNCTION tenon.need_history_0() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF to_regclass('tenon.history_0') IS NULL THEN
+        PERFORM tenon.make_partition('history', 0);
+        CREATE INDEX history_0_kept ON tenon.history_0 (kind, finished_at);
+    END IF;
+END $$;
+
+-- Removes rows of kinds with a history_keep of their own from one partition that takes no more rows, about 10,000 at a time: those that
+-- are kept less long than the others are deleted when the youngest of them may go, those that are kept longer move to history_0. That
+-- reads the partition once for each such time. Rows move an hour later (until then tenon.settle() may look for an end among the
+-- youngest partitions), or sooner when many follow. Returns how many, and `most` at least if there may be more.
+CREATE OR REPLACE FUNCTION tenon.sweep_history(most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    piece constant integer := 10000;
+    begun timestamptz := clock_timestamp();
+    s     tenon.setting := tenon.settings();
+    n     integer := 0;
+    m     integer;
+    due   record;
+BEGIN
+    SELECT p.part, k.history_keep > s.history_keep AS longer, array_agg(k.name) AS kinds INTO due
+      FROM (SELECT q.part, q.swept, lead(q.begun_at) OVER (ORDER BY q.part) AS ended_at, count(*) OVER (ORDER BY q.part DESC) AS nth
+              FROM tenon.partition q WHERE q.parent = 'history') p
+      JOIN tenon.kind k ON k.history_keep <> s.history_keep AND k.name <> ALL (p.swept)
+     WHERE p.ended_at <= now() - CASE WHEN k.history_keep < s.history_keep THEN k.history_keep
+                                      WHEN p.nth > 10 THEN interval '0' ELSE interval '1 hour' END
+       AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = 'tenon.history'::regclass AND i.inhrelid = to_regclass('tenon.history_' || p.part))
+     GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 1;
+    IF due.part IS NULL THEN
+        RETURN 0;
+    ELSIF due.longer THEN
+        -- rows of a transaction that still writes there cannot be seen yet: they must move, too
+        IF EXISTS (SELECT FROM pg_locks l
+                    WHERE l.relation = to_regclass('tenon.history_' || due.part) AND l.mode = 'RowExclusiveLock'
+                      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                      AND l.pid IS DISTINCT FROM pg_backend_pid()) THEN
+            RETURN 0;
+        END IF;
+        PERFORM tenon.need_history_0();
+    END IF;
+    LOOP
+        EXECUTE format(CASE WHEN due.longer THEN 'WITH gone AS (%1$s RETURNING *) INSERT INTO tenon.history_0 (part, %2$s) SELECT 0, %2$s FROM gone'
+                            ELSE '%1$s' END,
+                       format('DELETE FROM tenon.%1$I WHERE ctid = ANY (ARRAY(SELECT ctid FROM tenon.%1$I WHERE kind = ANY ($1) LIMIT $2))',
+                              'history_' || due.part),
+                       (SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
+                         WHERE a.attrelid = 'tenon.history'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'part'))
+          USING due.kinds, piece;
+        GET DIAGNOSTICS m = ROW_COUNT;
+        n := n + m;
+        IF m < piece THEN
+            UPDATE tenon.partition p SET swept = p.swept || due.kinds WHERE p.parent = 'history' AND p.part = due.part;
+            RETURN greatest(n, most);  -- there may be other kinds and partitions
+        END IF;
+        EXIT WHEN tenon.turn_is_over(begun);
+    END LOOP;
+    RETURN greatest(n, most);
+END $$;
+
+-- Deletes up to `most` rows of history_0 whose time is over.
+CREATE OR REPLACE FUNCTION tenon.purge_kept(most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    n integer;
+BEGIN
+    IF to_regclass('tenon.history_0') IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE 'DELETE FROM tenon.history_0 WHERE ctid = ANY (ARRAY('
+        ' SELECT x.ctid FROM tenon.kinds_in(''tenon.history_0'') i (kind) LEFT JOIN tenon.kind k ON k.name = i.kind CROSS JOIN LATERAL ('
+        '   SELECT h.ctid FROM tenon.history_0 h WHERE h.kind = i.kind AND h.finished_at < now() - coalesce(k.history_keep, $1)'
+        '    ORDER BY h.finished_at LIMIT $2 FOR UPDATE SKIP LOCKED) x LIMIT $2))'
+        USING greatest((tenon.settings()).history_keep, interval '1 hour'), most;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END $$;
+
+-- Deletes up to `most` of each: dead tasks whose dead_keep is over, tasks of kinds with a history_keep of their own when that is over, rows of
+-- the audit whose audit_keep is, keys whose unique_for is, messages seen whose time is over, starts that are older than the longest `per` of all
+-- limits, and flows that ended as long ago as the history
 -- is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
 CREATE OR REPLACE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -137,10 +239,16 @@ DECLARE
     m integer;
     k integer;
     starts integer;
+    seen integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
-            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT least(16, most - n) FOR UPDATE SKIP LOCKED));
+            SELECT x.id
+              FROM tenon.kinds_in('tenon.dead') i (kind)
+              LEFT JOIN tenon.kind k ON k.name = i.kind
+             CROSS JOIN LATERAL (SELECT d.id FROM tenon.dead d WHERE d.kind = i.kind AND d.dead_at < now() - coalesce(k.dead_keep, s.dead_keep)
+                                  ORDER BY d.dead_at LIMIT least(16, most - n) FOR UPDATE SKIP LOCKED) x
+             LIMIT least(16, most - n)));
         GET DIAGNOSTICS m = ROW_COUNT;
         n := n + m;
         EXIT WHEN m = 0;
@@ -159,17 +267,21 @@ BEGIN
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + starts + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+    DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS seen = ROW_COUNT;
+    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
+         + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
--- The partition where rows of the history go now is there afterwards, even if somebody has dropped it, and this session knows of
--- it. One that has written to the history before in its transaction hears of a partition that was attached since only when it
+-- The partition where rows of this table go now is there afterwards, even if somebody has dropped it, and this session knows of
+-- it. One that has written to the table before in its transaction hears of a partition that was attached since only when it
 -- takes a new lock; to_regclass takes one, on the catalog, when it is asked for a name for the first time. tenon.finish,
--- tenon.finish_many and tenon.end_tasks call it; so it needs no search_path of its own.
-CREATE OR REPLACE FUNCTION tenon.need_partition() RETURNS void
+-- tenon.finish_many, tenon.end_tasks and tenon.log_message call it; so it needs no search_path of its own.
+CREATE OR REPLACE FUNCTION tenon.need_partition(parent text DEFAULT 'history') RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regclass('tenon.history_' || pg_sequence_last_value('tenon.history_part')) IS NULL THEN
+    IF to_regclass(format('tenon.%s_%s', parent, pg_sequence_last_value(format('tenon.%s_part', parent)::regclass))) IS NULL THEN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;
@@ -222,7 +334,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Adds up workers' rows that are between three minutes and an hour old, and deletes rows older than 25 hours.
+-- Adds up workers' rows that are between three minutes and an hour old, and by the hour those that are older than 25 hours; deletes rows
+-- older than 74 hours.
 CREATE OR REPLACE FUNCTION tenon.fold_minutes() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
@@ -238,5 +351,19 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
            run_us = m.run_us + excluded.run_us;
-    DELETE FROM tenon.minute WHERE minute < now() - interval '25 hours';
+    WITH gone AS (
+        DELETE FROM tenon.minute m
+         WHERE m.minute < now() - interval '25 hours'
+           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
+        RETURNING m.*
+    )
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
+    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
+           sum(failed), sum(dead), sum(wait_us), sum(run_us)
+      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
+    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
+       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
+           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
+           run_us = m.run_us + excluded.run_us;
+    DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;

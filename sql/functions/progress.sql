@@ -68,8 +68,11 @@ BEGIN
     END IF;
     UPDATE tenon.task t SET progress = nullif(value, 'null')
      WHERE t.id = fence.id AND t.claim_key = fence.key
-    RETURNING t.queue, t.kind INTO held;
+    RETURNING t.queue, t.kind, t.watched INTO held;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    IF held.watched THEN
+        PERFORM pg_notify('tenon_progress', fence.id::text);
+    END IF;
 END $$;
 
 COMMENT ON FUNCTION tenon.progress IS $$Records the progress of a running task, in a transaction of its own or in the handler's. The next attempt gets the last value: it is the checkpoint.

@@ -179,22 +179,24 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
-                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS steps
+                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS kept
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, step_names, progress,
+                                max_crashes, tags)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, (g.kept).steps, (g.kept).names,
+               progress, max_crashes, tags
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
                                 payload, payload_bytes, trace, enqueued_by, compensates, limit_keys, wanted_at)
-        SELECT CASE WHEN d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
-               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limits,
-               CASE WHEN d.limits IS NOT NULL THEN now() END
+        SELECT CASE WHEN d.limit_keys || d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
+               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limit_keys || d.limits,
+               CASE WHEN d.limit_keys || d.limits IS NOT NULL THEN now() END
           FROM gone g
           JOIN tenon.setting s ON g.compensates IS NULL
           LEFT JOIN tenon.kind k ON k.name = g.kind
@@ -203,7 +205,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                       jsonb_build_object('id', g.id, 'queue', g.queue, 'kind', g.kind, 'payload', g.payload,
                           'reason', g.dead_of, 'error', g.error, 'error_class', g.class, 'attempt', g.attempt,
                           'failures', g.failures_now, 'crashes', g.crashes_now, 'unique_key', g.unique_key,
-                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', g.steps) AS payload) c
+                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', (g.kept).steps) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
         RETURNING task.id, task.limit_keys

@@ -129,7 +129,7 @@ LANGUAGE sql AS $$
                                     max_attempts, timeout, source)
 $$;
 
-COMMENT ON FUNCTION tenon.set_schedule IS $$Sets a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, so does the next tick; a paused schedule stays paused.
+COMMENT ON FUNCTION tenon.set_schedule IS $$Sets a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task, with the schedule's name as its tag. While `cron`, `every` and `zone` stay the same, so does the next tick; a paused schedule stays paused.
 
 - `name`: 1 to 100 of `A-Z a-z 0-9 _ . : -`.
 - `cron`: a cron expression: minute, hour, day of month, month, day of week ([schedules.md](schedules.md)); or
@@ -195,7 +195,7 @@ COMMENT ON FUNCTION tenon.resume_schedule IS $$Resumes a paused schedule from it
 CREATE OR REPLACE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamptz) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT tenon.enqueue(s.kind, tenon.tick_payload(s.payload, tick), queue => s.queue, priority => s.priority,
-                         max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms')
+                         max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms', tags => ARRAY[s.name])
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.run_schedule_now(name text) RETURNS bigint

@@ -22,7 +22,8 @@ LANGUAGE sql IMMUTABLE AS $$
            ('trace', 'a text'),
            ('enqueued_by', 'a role'),
            ('flow', 'the number of a flow'),
-           ('limit_key', 'a key of limits, such as "tenant:42"')
+           ('limit_key', 'a key of limits, such as "tenant:42"'),
+           ('tag', 'a tag, or an array of them, of which the task has at least one')
 $$;
 
 -- A text or an array of texts.
@@ -81,6 +82,7 @@ LANGUAGE sql IMMUTABLE AS $$
                     WHEN 'delete' THEN '{dead,done,cancelled,expired}'
                     WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
                     WHEN 'run_now' THEN '{scheduled,retrying}'
+                    WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
 
@@ -101,6 +103,7 @@ BEGIN
         WHEN 'enqueued_by' THEN f.enqueued_by := tenon.filter_text(value);
         WHEN 'flow' THEN f.flow := coalesce(value #>> '{}', '')::bigint;  -- NULL would be any
         WHEN 'limit_key' THEN f.limit_key := tenon.filter_text(value);
+        WHEN 'tag' THEN f.tags := tenon.filter_texts(value);
     END CASE;
     RETURN f;
 END $$;
@@ -152,6 +155,7 @@ BEGIN
         END;
     END LOOP;
     f.states := tenon.filter_states(f, act);
+    f.undo := CASE WHEN act = 'undo' THEN true END;
     RETURN f;
 END $$;
 
@@ -209,9 +213,10 @@ $$;
 
 -- The ids of all that may fit in a place, if an index finds them and they are at most 10,000; NULL: that place must be read. The rows
 -- that run are in no index, because claims must stay HOT updates; kinds of tasks that are not dead are in none, because that would
--- cost each task more than 2 % (docs/decisions/0043).
+-- cost each task more than 2 % (docs/decisions/0043). An index of tags can only be read by a bitmap scan; in a session without these
+-- (core/db/db_session.c) a tag would read the whole table.
 CREATE OR REPLACE FUNCTION tenon.few(f tenon.filter, place text, moment timestamptz) RETURNS bigint[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET enable_bitmapscan = on AS $$
 DECLARE
     most   integer := 10000;
     few    bigint[];
@@ -223,6 +228,11 @@ BEGIN
             WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key LIMIT most + 1)
             WHEN 'dead' THEN ARRAY(SELECT d.id FROM tenon.dead d WHERE d.unique_key = f.unique_key LIMIT most + 1)
             ELSE ARRAY(SELECT h.id FROM tenon.history h WHERE h.unique_key = f.unique_key LIMIT most + 1) END;
+    ELSIF f.tags IS NOT NULL THEN
+        few := CASE place
+            WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.tags && f.tags LIMIT most + 1)
+            WHEN 'dead' THEN ARRAY(SELECT d.id FROM tenon.dead d WHERE d.tags && f.tags LIMIT most + 1)
+            ELSE ARRAY(SELECT h.id FROM tenon.history h WHERE h.tags && f.tags LIMIT most + 1) END;
     ELSIF place = 'history' AND f.states <@ '{blocked,scheduled,ready,running,retrying,cancelled,expired,dead}' THEN
         few := ARRAY(SELECT h.id FROM tenon.history h WHERE h.outcome <> 'done' AND h.outcome = ANY (f.states) LIMIT most + 1);
     ELSIF place = 'task' AND f.states <@ '{blocked,scheduled,retrying,done,cancelled,expired,dead}' THEN
@@ -335,6 +345,8 @@ BEGIN
            AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
            AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
            AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
+           AND (f.tags IS NULL OR c.tags && f.tags)
+           AND (f.undo IS NULL OR c.undo)
            AND (f.payload IS NULL OR c.payload @@ f.payload);
         next := CASE WHEN given IS NOT NULL THEN coalesce(given[cardinality(given)], next) WHEN newest THEN low + 1 ELSE high - 1 END;
         IF cardinality(ids) + cardinality(fits) > most THEN
@@ -365,10 +377,17 @@ CREATE OR REPLACE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, curso
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     newest boolean := NOT coalesce(oldest, act IS NOT NULL);
+    f      tenon.filter := tenon.read_filter(filter, act);
 BEGIN
     PERFORM tenon.check_most(most);
-    SELECT s.ids, s.next INTO ids, next
-      FROM tenon.search(tenon.read_filter(filter, act), newest, cursor, most, limit_ms) s;
+    IF NOT tenon.may_see('') THEN  -- a producer
+        IF f.enqueued_by <> session_user THEN
+            ids := '{}';
+            RETURN;
+        END IF;
+        f.enqueued_by := session_user;
+    END IF;
+    SELECT s.ids, s.next INTO ids, next FROM tenon.search(f, newest, cursor, most, limit_ms) s;
     share := coalesce(least(next::double precision / pg_sequence_last_value(pg_get_serial_sequence('tenon.task', 'id')), 1), 1);
     share := CASE WHEN newest AND next IS NOT NULL THEN 1 - share ELSE share END;
 END $$;
@@ -387,7 +406,7 @@ BEGIN
      ORDER BY i.place;
 END $$;
 
-COMMENT ON FUNCTION tenon.list IS $$Returns the tasks that match a filter, the newest first or, with `oldest => true`, the oldest first. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
+COMMENT ON FUNCTION tenon.list IS $$Returns the tasks that match a filter, the newest first or, with `oldest => true`, the oldest first. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`. A producer gets only tasks that its own role enqueued.
 
 A filter is a JSON object; a task must match all of its keys, and an unknown key is refused.
 
@@ -397,9 +416,10 @@ A filter is a JSON object; a task must match all of its keys, and an unknown key
 - `ids`: one, or an array of at most 100,000.
 - `unique_key`, `trace`, `enqueued_by`: as in `tenon.tasks`.
 - `flow`: the number of a flow, while the flow is kept.
+- `tag`: one of its `tags`, or an array: at least one of them.
 - `limit_key`: one of its `limit_keys`. Without `state`, this lists only unfinished tasks, which it finds by the line of that key. Of ended tasks, done ones have no keys any more.
 
-At most `most` rows, up to 100,000. Indexes find: dead tasks by state, queue, kind and error; retrying, scheduled, blocked, cancelled and expired tasks by state; unfinished tasks by queue and error; all by unique key, flow and limit key; if at most 10,000 tasks match. All other filters read tasks in the order of ids until `most` are found, a million in about half a second.$$;
+At most `most` rows, up to 100,000. Indexes find: dead tasks by state, queue, kind and error; retrying, scheduled, blocked, cancelled and expired tasks by state; unfinished tasks by queue and error; all by unique key, tag, flow and limit key; if at most 10,000 tasks match. All other filters read tasks in the order of ids until `most` are found, a million in about half a second.$$;
 
 CREATE OR REPLACE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -63,6 +63,21 @@ $$;
 CREATE OR REPLACE FUNCTION tenon.is_confined() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_enqueue('', '') $$;
 
+-- May the session's role see the tasks of this role? Readers see everything.
+CREATE OR REPLACE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
+$$;
+
+CREATE OR REPLACE FUNCTION tenon.must_see(id bigint, enqueued_by text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF tenon.may_see(enqueued_by) IS NOT TRUE THEN
+        RAISE EXCEPTION 'tenon: permission denied for task %: role % did not enqueue it', id, session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that enqueued it, or a reader.';
+    END IF;
+END $$;
+
 -- Is the session's role an operator? A role is one if it may pause.
 CREATE OR REPLACE FUNCTION tenon.is_operator() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
@@ -75,6 +90,15 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF pg_try_advisory_xact_lock_shared((SELECT s.sleeper_key FROM tenon.setting s)) IS NOT TRUE THEN
         PERFORM pg_notify('tenon', 'settle');
+    END IF;
+END $$;
+
+-- The same for the relay: this transaction has messages for it.
+CREATE OR REPLACE FUNCTION tenon.call_relay() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF pg_try_advisory_xact_lock_shared((SELECT s.sleeper_key FROM tenon.setting s)) IS NOT TRUE THEN
+        PERFORM pg_notify('tenon', 'relay');
     END IF;
 END $$;
 

@@ -18,7 +18,7 @@ BEGIN
                  WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
                 RETURNING t.id),
             suspects AS (
-                UPDATE tenon.suspect s SET due_at = clock_timestamp() FROM new WHERE s.task_id = new.id AND s.alone)
+                UPDATE tenon.suspect s SET due_at = clock_timestamp() FROM new WHERE s.task_id = ANY (ARRAY[new.id]) AND s.alone)
             SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
             RETURN free;
         EXCEPTION WHEN lock_not_available THEN

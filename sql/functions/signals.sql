@@ -183,25 +183,18 @@ BEGIN
     n := cardinality(freed);
 END $$;
 
--- May the session's role see how tasks of this role end? Readers see everything.
-CREATE OR REPLACE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
-$$;
-
-CREATE OR REPLACE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text)
+CREATE OR REPLACE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text, OUT progress jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     who text;
 BEGIN
-    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.enqueued_by
-      INTO state, result, error, who FROM tenon.tasks t WHERE t.id = id;
+    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.progress, t.enqueued_by
+      INTO state, result, error, progress, who FROM tenon.tasks t WHERE t.id = id;
     IF NOT FOUND THEN
         error := format('there is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and left no trace', id);
-    ELSIF tenon.may_see(who) IS NOT TRUE THEN
-        RAISE EXCEPTION 'tenon: permission denied for the result of task %: role % did not enqueue it', id, session_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that enqueued it, or a reader.';
+    ELSE
+        PERFORM tenon.must_see(id, who);
     END IF;
 END $$;
 
@@ -210,22 +203,24 @@ COMMENT ON FUNCTION tenon.result IS $$Returns how a task ended, or its state.
 - `state`: as in `tenon.tasks`; NULL if there is no such task, or its history was deleted.
 - `result`: what the handler returned, if the task is done.
 - `error`: the last error, if the task is not done; if `state` is NULL, the reason.
+- `progress`: the last progress, if the task is not done; NULL = none.
 
 A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
 
 -- It waits 100 ms for the row's lock, like a worker, and gives up in a deadlock. Then the mark is missing, and the waiting client
 -- polls.
-CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
+CREATE OR REPLACE FUNCTION tenon.await(id bigint, watch boolean DEFAULT false, OUT state text, OUT result jsonb, OUT error text, OUT progress jsonb)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '50 ms' AS $$
 #variable_conflict use_variable
 BEGIN
     BEGIN
-        UPDATE tenon.task t SET awaited = true WHERE t.id = id AND t.awaited IS NOT TRUE AND tenon.may_see(t.enqueued_by);
+        UPDATE tenon.task t SET awaited = true, watched = CASE WHEN watch THEN true ELSE t.watched END
+         WHERE t.id = id AND (t.awaited IS NOT TRUE OR watch AND t.watched IS NOT TRUE) AND tenon.may_see(t.enqueued_by);
     EXCEPTION WHEN lock_not_available THEN
         NULL;
     END;
-    SELECT r.* INTO state, result, error FROM tenon.result(id) r;
+    SELECT r.* INTO state, result, error, progress FROM tenon.result(id) r;
 END $$;
 
-COMMENT ON FUNCTION tenon.await IS $$Like `tenon.result`; and if the task has not ended, a NOTIFY with its id on the channel `tenon_ended` will announce its end. LISTEN first, then call this, then wait, and call `tenon.result`. Call it in a transaction of its own, or in the one that enqueues the task: until this transaction ends, the task cannot start. An awaited task is kept in the history when it is done, even with `history_keep` 0. Ask again every 10 s, because notifications are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;
+COMMENT ON FUNCTION tenon.await IS $$Like `tenon.result`; and if the task has not ended, a NOTIFY with its id on the channel `tenon_ended` will announce its end; with `watch`, a NOTIFY with its id on the channel `tenon_progress` also announces each progress that is written, at most about one a second. LISTEN first, then call this, then wait, and call `tenon.result`. Call it in a transaction of its own, or in the one that enqueues the task: until this transaction ends, the task cannot start. An awaited task is kept in the history when it is done, even with `history_keep` 0. Ask again every 10 s, because notifications are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;

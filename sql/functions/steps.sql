@@ -60,7 +60,7 @@ BEGIN
     IF n = 1 THEN
         DELETE FROM tenon.task_step s WHERE s.task_id = id;
     END IF;
-    INSERT INTO tenon.task_step (task_id, name, value) VALUES (id, name, value);
+    INSERT INTO tenon.task_step (task_id, position, name, value) VALUES (id, n, name, value);
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL) RETURNS jsonb

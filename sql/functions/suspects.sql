@@ -52,7 +52,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
           FROM first f WHERE t.id = ANY (ARRAY[f.id])
         RETURNING t.*
     ), marked AS (
-        UPDATE tenon.suspect s SET claims = c.claims FROM claimed c WHERE s.task_id = c.id
+        UPDATE tenon.suspect s SET claims = c.claims FROM claimed c WHERE s.task_id = ANY (ARRAY[c.id])
     )
     SELECT * FROM claimed
 $$;

@@ -55,7 +55,7 @@ CREATE OR REPLACE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
 LANGUAGE sql STABLE AS $$
     SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
                ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
-               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, ($1).tags, 'keep', NULL, NULL, false, NULL)::tenon.again
 $$;
 
 -- Updates the waiting task that holds the key by an enqueue with that key. The task stays locked until the commit, so it starts
@@ -165,11 +165,11 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at)
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at, tags)
     VALUES (CASE WHEN a.limit_keys IS NULL THEN due ELSE 'infinity' END, a.created_at, a.start_before, a.timeout_ms,
             a.max_attempts, a.priority, a.limit_keys IS NULL AND due > clock_timestamp(), false,
             a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by, a.limit_keys,
-            CASE WHEN a.limit_keys IS NOT NULL THEN due END)
+            CASE WHEN a.limit_keys IS NOT NULL THEN due END, a.tags)
     ON CONFLICT DO NOTHING
     RETURNING task.id INTO made;
     IF FOUND THEN

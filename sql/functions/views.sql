@@ -61,19 +61,22 @@ CREATE OR REPLACE VIEW tenon.tasks AS
            payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
            flow, limit_keys,
            CASE WHEN step_count IS NOT NULL
-                THEN (SELECT jsonb_object_agg(s.name, s.value) FROM tenon.task_step s WHERE s.task_id = t.id) END AS steps
+                THEN (SELECT jsonb_object_agg(s.name, s.value) FROM tenon.task_step s WHERE s.task_id = t.id) END AS steps,
+           CASE WHEN step_count IS NOT NULL
+                THEN (SELECT array_agg(s.name COLLATE "default" ORDER BY s.position) FROM tenon.task_step s WHERE s.task_id = t.id)
+                END AS step_names, tags
     FROM tenon.task t
     UNION ALL
     SELECT id, queue, kind, outcome::text, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
            payload, progress, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps, step_names, tags
     FROM tenon.history f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
            payload, progress, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps, step_names, tags
     FROM tenon.dead d;
 COMMENT ON VIEW tenon.tasks IS 'Every task, unfinished or ended, with the same columns.';
 COMMENT ON COLUMN tenon.tasks.state IS '`blocked`, `scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
@@ -83,25 +86,28 @@ COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
 COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, including the running one. Released and snoozed runs do not count.';
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.tasks.steps IS 'The steps that it has recorded, and the signals that it has received: an object, a key for each name. NULL = none, or it is done.';
+COMMENT ON COLUMN tenon.tasks.step_names IS 'The names of its steps, in the order in which they were recorded.';
 
 -- What a filter asks about. All columns come from the tables as they are, and have one type in all three (a domain is
 -- another), so that the rows can be read in the order of ids; `since`: when it was enqueued or, if it has ended, ended.
 CREATE OR REPLACE VIEW tenon.anywhere AS
     SELECT 'task' AS place, id, NULL AS ended, start_time, run_at, failures + crashes AS failed, created_at AS since,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at, limit_keys
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at, limit_keys, tags,
+           claims = (undo->>'claims')::integer AS undo
       FROM tenon.task
     UNION ALL
     SELECT 'history', id, outcome::text, start_time, run_at, failures + crashes, finished_at,
-           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL, limit_keys
+           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL, limit_keys, tags, NULL
       FROM tenon.history
     UNION ALL
     SELECT 'dead', id, 'dead', start_time, run_at, failures + crashes, dead_at,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL, limit_keys
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL, limit_keys, tags, NULL
       FROM tenon.dead;
 COMMENT ON VIEW tenon.anywhere IS 'Every task, for the filters of operators; `tenon.tasks` is for all others.';
 COMMENT ON COLUMN tenon.anywhere.place IS '`task`, `history` or `dead`: the table.';
 COMMENT ON COLUMN tenon.anywhere.ended IS 'The state of one that has ended; NULL before.';
 COMMENT ON COLUMN tenon.anywhere.failed IS 'Failures and crashes.';
+COMMENT ON COLUMN tenon.anywhere.undo IS 'It was retried, and no worker has claimed it since: the retry can be undone.';
 COMMENT ON COLUMN tenon.anywhere.since IS 'When it was enqueued or, if it has ended, ended.';
 
 CREATE OR REPLACE VIEW tenon.failing AS

@@ -317,7 +317,9 @@ BEGIN
         advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner('settle');
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
-        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
+        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.',
+                              CASE WHEN t.failures > 0 THEN format('It has failed before (%s of %s): %s.', t.failures, t.max_attempts,
+                                                                   left(tenon.error_line(t.last_error), 200)) END);
     ELSIF t.run_at = 'infinity' THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_alone(t);
     ELSIF t.run_at <= clock_timestamp() THEN
@@ -377,7 +379,9 @@ DECLARE
     t tenon.task;
 BEGIN
     SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
-    IF FOUND THEN
+    PERFORM tenon.must_see(id, coalesce(t.enqueued_by, (SELECT k.enqueued_by FROM tenon.tasks k WHERE k.id = why_of.id LIMIT 1)))
+      WHERE NOT tenon.may_see(coalesce(t.enqueued_by, ''));
+    IF t.id IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
         sentence := sentence || coalesce(tenon.why_next(t), '')
             || coalesce((SELECT format(' Cleaners leave it out until %s: %s.', tenon.time_text(a.until), a.error)
@@ -390,4 +394,6 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-COMMENT ON FUNCTION tenon.why IS $$Explains in a sentence why the task is in its state, and what to do. For readers and operators; `tenon why ID` prints it.$$;
+COMMENT ON FUNCTION tenon.why_of IS $$Like `tenon.why`, in parts: `code` is [one of these](troubleshoot.md#the-codes-of-tenon-why).$$;
+
+COMMENT ON FUNCTION tenon.why IS $$Explains in a sentence why the task is in its state, and what to do. `tenon why ID` prints it. A producer may ask about tasks that its own role enqueued, else SQLSTATE 42501.$$;

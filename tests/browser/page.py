@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Drives the page of tenon ui in a real Chromium: a failed task is found by its payload, retried and seen done; a queue is
 paused and resumed; a flow is seen as a tree and cancelled, a limit is paused; hostile texts stay texts; a filter leaves one
-task, and all that fit are deleted after a question; and what views.py holds of every view. For ui_browser_test. With TEST_LONG,
+task, and all that fit are deleted after a question; what hands.py and views.py hold of the page. For ui_browser_test. With TEST_LONG,
 in a database full of tasks, each answer must come within a second.
 
 usage: tests/browser/page.py URL ID-OF-DEAD-TASK ID-OF-HOSTILE-TASK PROFILE-FOLDER
@@ -10,12 +10,13 @@ import os
 import sys
 
 from selenium import webdriver
-from selenium.common.exceptions import ElementNotInteractableException, StaleElementReferenceException
+from selenium.common.exceptions import ElementClickInterceptedException, ElementNotInteractableException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+import hands
 import views
 
 LIMIT_S = 120
@@ -40,9 +41,9 @@ class Page:
 
     def until(self, what, condition):
         """A page that is drawn again while the condition looks at it is looked at again."""
-        redrawn = [StaleElementReferenceException, ElementNotInteractableException]
+        redrawn = [StaleElementReferenceException, ElementNotInteractableException, ElementClickInterceptedException, IndexError]
         wait = WebDriverWait(self.driver, LIMIT_S, 0.1, redrawn)
-        return wait.until(lambda _: condition(), f"{what}; the page says: {self.text()}")
+        return wait.until(lambda _: condition(), f"{what}; the page says: {self.text()[:2000]}")
 
     def text(self):
         return self.driver.execute_script("return document.body.innerText")
@@ -61,6 +62,9 @@ class Page:
 
     def type(self, by, what, *keys):
         self.until(f"waited for {what!r}", lambda: self.driver.find_element(by, what).send_keys(*keys) or True)
+
+    def press(self, selector):
+        self.until(f"waited for {selector}", lambda: self.driver.find_element(By.CSS_SELECTOR, selector).click() or True)
 
     def first(self, selector):
         """The text of the first one."""
@@ -83,15 +87,15 @@ class Page:
         self.driver.get(self.base + path)
 
     def note_answers(self):
-        """How long the server took for what this page has asked it since it was loaded. An act takes as long as it has tasks."""
+        """How long the server took for what this page has asked it since it was loaded. An act takes as long as it has tasks, and the doctor looks at everything."""
         self.answers += self.driver.execute_script(
-            """return performance.getEntriesByType('resource').filter((r) => /\\/api\\/(?!preview|act\\b)/.test(r.name))
+            """return performance.getEntriesByType('resource').filter((r) => /\\/api\\/(?!preview|doctor|act\\b)/.test(r.name))
                    .map((r) => [Math.round(r.responseEnd - r.requestStart), new URL(r.name).pathname + new URL(r.name).search])""")
 
 
 def find_and_retry(page, task):
     page.go("tasks")
-    page.type(By.NAME, "payload", "to = ann@example.org", Keys.ENTER)
+    page.type(By.ID, "search", "to = ann@example.org", Keys.ENTER)
     page.until("waited for the address", lambda: "payload=" in page.driver.current_url)
     page.shows_rows(1)
     assert page.first("tbody a") == task
@@ -155,17 +159,28 @@ def hostile_texts_stay_texts(page, task):
 def a_deep_payload_is_shown(page, task):
     page.go(f"tasks/{task}")
     page.shows(r"ann\u202egnp.exe")
+    page.until("waited for the fold", lambda: page.find("main section.text summary"))
+    page.press("main section.text summary")
     page.shows("characters; tenon show")
 
 
-def filtered_in_the_form(page):
+# The field completes what it knows; the address has the filter.
+def found_by_the_field(page):
     page.go("tasks")
-    for name, value in (("queue", "mails"), ("kind", "letter"), ("error", "Late"), ("older_than", "2 hours")):
-        page.type(By.ID, f"f-{name}", value)
-    page.type(By.ID, "f-older_than", Keys.ENTER)
+    page.type(By.ID, "search", "ki")
+    page.shows("kind:")
+    page.type(By.ID, "search", Keys.ARROW_DOWN, Keys.ENTER)
+    page.type(By.ID, "search", "lett")
+    page.until("waited for the kind", lambda: any("kind:letter" in offer.text for offer in page.find("#offers li")))
+    page.type(By.ID, "search", Keys.ARROW_DOWN, Keys.ENTER)
+    page.type(By.ID, "search", "queue:mails error:Late older:\"2 hours\"", Keys.ENTER)
     page.until("waited for the address", lambda: "older_than=2+hours" in page.driver.current_url)
     page.shows_rows(1)
     assert "Late: a letter of 3 h" in page.text(), page.text()
+    assert page.find("#search")[0].get_attribute("value") == 'kind:letter queue:mails error:Late older:"2 hours"'
+    page.go("tasks")
+    page.press("#search")
+    page.until("waited for the recent search", lambda: "older" in "".join(offer.text for offer in page.find("#offers li")[:1]))
 
 
 # Three of kind letter are dead in the queue mails.
@@ -218,13 +233,13 @@ def main():
         tree_and_limits(page)
         hostile_texts_stay_texts(page, hostile)
         a_deep_payload_is_shown(page, dead)
-        filtered_in_the_form(page)
+        found_by_the_field(page)
         all_that_fit_deleted(page)
         searched_and_counted_in_pieces(page)
+        hands.nothing_is_taken_away(page)
         views.keyboard_is_enough(page)
         views.show_well(page, hostile, "light", 400)
         views.stays_scrolled(page)
-        views.show_well(page, hostile, "dark", 1200)
         page.note_answers()
         answered_soon(page)
         page.button("Log out")

@@ -47,17 +47,21 @@ def pictures(page, folder, loaded):
     def picture(name):
         page.driver.save_screenshot(os.path.join(folder, name + ".png"))
 
-    page.driver.set_window_size(1100, 1010)
+    page.driver.set_window_size(1440, 1010)
     page.shows("The last hours")
     page.go("")
     page.shows("The last hours")
     page.until("waited for rates", lambda: "/s" in page.driver.find_element("css selector", ".numbers").text)
     if not loaded.wait(LOADED_LIMIT_S):
         sys.exit(f"screenshots: not {LOADED} pairs of tasks within {LOADED_LIMIT_S} s")
+    page.until("waited for the doctor", lambda: "is looking" not in page.text())
     picture("queues")
+    page.go("dead")
+    page.shows("Refused")
+    picture("dead")
     page.go("tasks?state=dead")
     page.shows("Refused")
-    page.driver.find_element("css selector", "tbody a").click()
+    page.press("tbody a")
     page.shows("What happened")
     picture("task")
 

@@ -38,7 +38,7 @@ return { dark: behind(document.body) < 0.1, texts: ratios.length, low };
 # Each view, and what shows that it is there and not empty.
 def contents(task):
     return {"": "tbody tr", "tasks": "tbody tr", f"tasks/{task}": ".timeline", "dead": "tbody tr", "flows": "tbody tr",
-            "flows/1": ".tree", "limits": "tbody tr", "schedules": "tbody tr", "workers": "section.worker", "audit": "tbody tr"}
+            "flows/1": ".tree", "limits": "tbody tr", "schedules": "tbody tr", "workers": "tbody tr", "kinds": "tbody tr", "kinds/a": ".numbers", "outbox": ".numbers", "audit": "tbody tr"}
 
 
 def each_view(page, task):
@@ -81,11 +81,11 @@ def show_well(page, task, scheme, width):
     page.button("No")
 
 
-# A table that is too wide for 400 pixels can be scrolled, and is drawn again every two seconds.
+# A graph that is too wide for 400 pixels can be scrolled, and is patched every two seconds.
 def stays_scrolled(page):
     page.driver.set_window_size(400, 900)
-    page.go("tasks")
-    page.until("waited for a table", lambda: page.find("tbody tr"))
+    page.go("flows/1")
+    page.until("waited for the graph", lambda: page.find(".dag"))
     page.driver.execute_script("document.querySelector('.scroll').scrollLeft = 20")
     page.redrawn()
     assert page.driver.execute_script("return document.querySelector('.scroll').scrollLeft") == 20

@@ -20,9 +20,9 @@ static void add_history(struct fixture *fx, int from, int to)
     test_sql(fx,
              "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims,"
              " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
-             " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(%d, %d) g;"
-             "SELECT pg_stat_force_next_flush()",
+             " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(%d, %d) g",
              from, to);
+    test_flush_statistics(fx);
 }
 
 static void assert_history(struct fixture *fx, const char *ids)

@@ -91,8 +91,8 @@ static void test_a_cleaner_counts_what_a_dead_worker_left(void **state)
     assert_int_equal(total(fx, "failed", "slow"), 2);
 }
 
-/* Those of two workers become one, beside what is there already; what is younger stays, and what
- * is over a day old goes. */
+/* Those of two workers become one, beside what is there already; what is younger stays; what is
+ * over a day old becomes an hour, and what is over three days old goes. */
 static void test_they_are_added_up(void **state)
 {
     struct fixture *fx = *state;
@@ -101,10 +101,20 @@ static void test_they_are_added_up(void **state)
              " n, n, n, n, n, n * 1000, n * 1000 FROM (VALUES"
              " (interval '5 min', 'q', gen_random_uuid(), 1), ('5 min', 'q', gen_random_uuid(), 2),"
              " ('5 min', 'q', " NOBODY ", 4), ('5 min', 'r', gen_random_uuid(), 8),"
-             " ('1 min', 'q', gen_random_uuid(), 16), ('26 hours', 'q', " NOBODY ", 32))"
+             " ('1 min', 'q', gen_random_uuid(), 16), ('75 hours', 'q', " NOBODY ", 32))"
              " v (ago, queue, id, n)");
+    test_sql(
+        fx,
+        "INSERT INTO tenon.minute SELECT date_trunc('hour', now() - interval '30 h', 'UTC') + at,"
+        " 'h', 'b', id, n, n, n, n, n, n, n FROM (VALUES (interval '0', " NOBODY ", 1),"
+        " ('0', gen_random_uuid(), 2), ('59 min', " NOBODY ", 4)) v (at, id, n)");
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.minute"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.minute"), 4);
+    assert_int_equal(test_sql_int(fx, "SELECT done FROM tenon.minute WHERE queue = 'h' AND minute ="
+                                      " date_trunc('hour', minute, 'UTC')"),
+                     7);
+    free(TENON_RUN(fx, 0, "cleaner", "--once"));
+    assert_int_equal(test_sql_int(fx, "SELECT done FROM tenon.minute WHERE queue = 'h'"), 7);
     assert_int_equal(test_sql_int(fx, "SELECT done + run_us FROM tenon.minute"
                                       " WHERE queue = 'q' AND worker_id = " NOBODY),
                      7007);

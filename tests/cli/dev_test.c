@@ -50,7 +50,7 @@ static void await_out(struct fixture *fx, struct process *p, const char *text)
         bool gone = process_is_gone(p);
         char *out = file_text(p->out);
         is = strstr(out, text) != NULL;
-        if (!is && (gone || i > LIMIT_MS / 10)) {
+        if (!is && (gone || i > LIMIT_MS * PATIENCE / 10)) {
             fail_msg("\"%s\" is not in: %s", text, out);
         }
         free(out);
@@ -98,7 +98,8 @@ static void test_new_code_runs_the_next_task(void **state)
     struct process *p = TENON(fx, "dev", "--handlers", path_of(fx, "handlers.conf", path));
     await_worker(fx, 1);
     run_task(fx, "one");
-    await_out(fx, p, "handler  | this is one\n");
+    await_out(fx, p, "handler  | 1: this is one\n");
+    await_out(fx, p, "event=task_done");
     write_script(fx, "work.sh", says_word, "second");
     await_worker(fx, 2);
     run_task(fx, "second");
@@ -112,7 +113,7 @@ static void test_new_code_runs_the_next_task(void **state)
     write_script(fx, "work.sh", "#!/bin/sh\necho 'no %s' >&2\nexit 3\n", "luck");
     await_worker(fx, 4);
     (void)test_sql_int(fx, "SELECT tenon.enqueue('a')");
-    await_out(fx, p, "handler  | no luck\n");
+    await_out(fx, p, "handler  | 4: no luck\n");
     await_out(fx, p, "worker   | event=task_failed");
     process_signal(p, SIGINT);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
@@ -142,7 +143,7 @@ static void terminal_await(struct terminal *t, struct process *p, const char *te
 {
     for (int64_t i = 0; !strstr(t->text, text); i++) {
         struct pollfd p_fd = {.fd = t->fd, .events = POLLIN};
-        if (process_is_gone(p) || i > LIMIT_MS / 10) {
+        if (process_is_gone(p) || i > LIMIT_MS * PATIENCE / 10) {
             fail_msg("\"%s\" is not in: %s", text, t->text);
         }
         (void)poll(&p_fd, 1, 10);
@@ -179,10 +180,10 @@ static void test_colours_on_a_terminal(void **state)
     assert_contains(t.text, "\033[34msetup    |\033[0m ");
     assert_contains(t.text, "\033[36mcleaner  |\033[0m event=");
     assert_contains(t.text, "\033[32mworker   |\033[0m event=");
-    assert_contains(t.text, "\033[33mhandler  |\033[0m this is it");
+    assert_contains(t.text, "\033[33mhandler  |\033[0m 1: this is it");
     run_on_terminal(*state, &t, "NO_COLOR=1");
     assert_null(strchr(t.text, '\033'));
-    assert_contains(t.text, "handler  | this is it");
+    assert_contains(t.text, "handler  | 2: this is it");
 }
 
 /* A folder that is named, and a handler that stays: what is in flight ends before the new one. */

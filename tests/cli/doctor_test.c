@@ -87,8 +87,7 @@ static const struct planted planted[] = {
     {"ALTER TABLE tenon.task_step SET (autovacuum_enabled = off)", "vacuum", "for tenon.task_step"},
     {"ALTER TABLE tenon.task SET (fillfactor = 100)", "fillfactor", "fillfactor = 43"},
     {"SELECT tenon.enqueue_many('z', array_fill('1'::jsonb, '{6000}')) FROM generate_series(1, 2);"
-     "UPDATE tenon.task SET claims = claims + 1; DELETE FROM tenon.task;"
-     "SELECT pg_stat_force_next_flush()",
+     "UPDATE tenon.task SET claims = claims + 1; DELETE FROM tenon.task",
      "updates", "updates of tenon.task were HOT"},
     {"DROP TABLE tenon.history_1", "partitions", "tenon.history has no partition"},
     {"SELECT tenon.make_partition('attempt', i) FROM generate_series(3, 100) i", "partitions",
@@ -114,6 +113,14 @@ static const struct planted planted[] = {
     {"SELECT tenon.set_schedule('nightly', every => '1 h', kind => 'a');"
      " UPDATE tenon.schedule SET due_at = now() - interval '1 day'",
      "schedule", "nightly"},
+    {"SELECT tenon.publish('orders', 'paid', 'x'); UPDATE tenon.message SET failed_at = now(),"
+     " error = 'no queue got it'",
+     "outbox", "a message for the exchange orders with the routing key paid"},
+    {"SELECT 1", "outbox", "then run: tenon outbox retry --exchange orders;"},
+    {"UPDATE tenon.message SET retry_at = now() + interval '1 min'", "outbox", "by itself"},
+    {"UPDATE tenon.message SET failed_at = NULL, retry_at = NULL,"
+     " created_at = now() - interval '1 h'",
+     "outbox", "a message waits for RabbitMQ, the oldest for 01:00"},
 };
 
 static void test_each_misconfiguration_is_named(void **state)
@@ -121,6 +128,7 @@ static void test_each_misconfiguration_is_named(void **state)
     struct fixture *fx = *state;
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++) {
         test_sql(fx, planted[i].sql, fx->database);
+        test_flush_statistics(fx);
         json_t *all = examine(fx, "none");
         if (!names(all, planted[i].subject, planted[i].words)) {
             fail_msg("%s: %s \"%s\" is not named: %s", planted[i].sql, planted[i].subject,

@@ -8,22 +8,7 @@
 enum { LIMIT_MS = 30000 };
 
 #define LIMIT(fx, code, out_part, log_part, ...)                                                   \
-    says((fx), (code), (out_part), (log_part), (const char *const[]){"limit", __VA_ARGS__, NULL})
-
-static void says(struct fixture *fx, int code, const char *out_part, const char *log_part,
-                 const char *const *args)
-{
-    struct process *p = tenon_spawn(fx, args, NULL);
-    int status = process_wait(p, LIMIT_MS);
-    char *out = file_text(p->out), *log = file_text(p->log);
-    if (status != code) {
-        fail_msg("tenon limit %s: exit code %d: %s", args[1], status, log);
-    }
-    assert_contains(out, out_part);
-    assert_contains(log, log_part);
-    free(out);
-    free(log);
-}
+    TENON_SAYS(fx, code, out_part, log_part, "limit", __VA_ARGS__)
 
 static void test_set_list_and_show(void **state)
 {

@@ -6,6 +6,7 @@
 #include "core/base/now.h"
 #include "tests/support/held.h"
 #include "tests/support/load.h"
+#include "tests/support/rows.h"
 #include "tests/support/working.h"
 
 #include <jansson.h>
@@ -17,20 +18,6 @@
 static int64_t enqueue(struct fixture *fx, const char *kind, const char *arguments)
 {
     return test_sql_int(fx, "SELECT tenon.enqueue('%s'%s)", kind, arguments);
-}
-
-/* Tasks of a kind that are dead, each with this error. */
-static void die_all(struct fixture *fx, const char *kind, int n, const char *error)
-{
-    test_sql(
-        fx,
-        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
-        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error,"
-        " error_class)"
-        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4,"
-        " 'failures', 'default', '%s', '{}', '%s', split_part('%s', ':', 1)"
-        " FROM generate_series(1, %d)",
-        kind, error, error, n);
 }
 
 static json_t *parse(char *out)
@@ -53,24 +40,9 @@ static json_int_t number(const json_t *o, const char *key)
     return json_integer_value(value);
 }
 
-/* It must fail with this code, and say so on stderr. */
-static void assert_fails(struct fixture *fx, int code, const char *says, const char *const *args)
-{
-    struct process *p = tenon_spawn(fx, args, NULL);
-    assert_int_equal(process_wait(p, LIMIT_MS), code);
-    char *log = file_text(p->log);
-    assert_contains(log, says);
-    free(log);
-}
-#define FAILS(fx, code, says, ...)                                                                 \
-    assert_fails(fx, code, says, (const char *const[]){__VA_ARGS__, NULL})
+#define FAILS(fx, code, log, ...) TENON_SAYS(fx, code, "", log, __VA_ARGS__)
 
-static void assert_says(char *out, const char *says)
-{
-    assert_contains(out, says);
-    free(out);
-}
-#define SAYS(fx, says, ...) assert_says(TENON_RUN(fx, 0, __VA_ARGS__), says)
+#define SAYS(fx, out, ...) TENON_SAYS(fx, 0, out, "", __VA_ARGS__)
 
 static int64_t count(struct fixture *fx, const char *state)
 {
@@ -89,7 +61,7 @@ static void test_list(void **state)
 {
     struct fixture *fx = *state;
     SAYS(fx, "no task matches", "list");
-    die_all(fx, "mail", 3, "Timeout: slow");
+    rows_dead(fx, "mail", 3, "Timeout: slow");
     (void)enqueue(fx, "pay",
                   ", '{\"to\": \"ann@example.com\"}', unique_key => 'k', delay => '1 h'");
     json_t *o = parse(TENON_RUN(fx, 0, "list", "--json", "--limit", "3"));
@@ -126,9 +98,9 @@ static void test_which_errors_there_are(void **state)
 {
     struct fixture *fx = *state;
     FAILS(fx, 0, "", "list", "--error", "Timeout"); /* there is none */
-    die_all(fx, "mail", 2, "TimeoutError: slow");
-    die_all(fx, "mail", 1, "ValueError: bad");
-    die_all(fx, "pay", 1, "Refused: no");
+    rows_dead(fx, "mail", 2, "TimeoutError: slow");
+    rows_dead(fx, "mail", 1, "ValueError: bad");
+    rows_dead(fx, "pay", 1, "Refused: no");
     const char *says =
         "no task has the error Timeout; the tasks that match the other options have: "
         "TimeoutError 2, ValueError 1\n";
@@ -143,7 +115,7 @@ static void test_which_errors_there_are(void **state)
     for (int i = 0; i < 12; i++) {
         char error[24];
         (void)snprintf(error, sizeof error, "Class%d: x", i);
-        die_all(fx, "mail", 850, error);
+        rows_dead(fx, "mail", 850, error);
     }
     FAILS(fx, 0, " and others (of the first ", "list", "--error", "x");
 }
@@ -153,14 +125,14 @@ static void test_which_errors_there_are(void **state)
 static void test_acts_are_shown_first(void **state)
 {
     struct fixture *fx = *state;
-    die_all(fx, "mail", 5, "Timeout: slow");
-    die_all(fx, "mail", 2, "Refused: no");
+    rows_dead(fx, "mail", 5, "Timeout: slow");
+    rows_dead(fx, "mail", 2, "Refused: no");
     FAILS(fx, 2, "name the tasks by their ids", "retry");
     FAILS(fx, 2, "5 tasks would be retried: there is no terminal to ask on; pass --yes", "retry",
           "--error", "Timeout");
     SAYS(fx, "5 tasks would be retried, the first of them", "retry", "--error", "Timeout",
          "--dry-run");
-    die_all(fx, "exec", 1, "exit status 1: ValueError: bad address");
+    rows_dead(fx, "exec", 1, "exit status 1: ValueError: bad address");
     SAYS(fx, "default  ValueError: bad address\n", "retry", "--kind", "exec", "--dry-run");
     SAYS(fx, "1 task deleted", "delete", "--kind", "exec", "--yes");
     assert_int_equal(count(fx, "dead"), 7);
@@ -193,9 +165,15 @@ static void test_acts_are_shown_first(void **state)
 static void test_acts_by_id(void **state)
 {
     struct fixture *fx = *state;
-    die_all(fx, "a", 2, "x");
+    rows_dead(fx, "a", 2, "x");
     (void)enqueue(fx, "a", "");
     SAYS(fx, "2 tasks retried", "retry", "1", "2");
+    SAYS(fx, "2 tasks would be made dead again", "retry", "--undo", "--kind", "a", "--dry-run");
+    SAYS(fx, "1 task made dead again", "retry", "--undo", "1");
+    FAILS(fx, 1, "task 1 is dead, not retried and still waiting to start\n", "retry", "--undo",
+          "1");
+    FAILS(fx, 1, "task 3 is ready, not retried and still waiting", "retry", "--undo", "3");
+    SAYS(fx, "1 task retried", "retry", "1");
     FAILS(fx, 1, "task 3 is ready already\n", "retry", "3");
     FAILS(fx, 1, "task 3 is ready, not dead, done, cancelled or expired\n", "delete", "3");
     FAILS(fx, 1, "there is no task 17", "cancel", "3", "17");
@@ -213,7 +191,7 @@ static void test_acts_by_id(void **state)
 static void test_an_act_at_a_rate(void **state)
 {
     struct fixture *fx = *state;
-    die_all(fx, "a", 30, "x");
+    rows_dead(fx, "a", 30, "x");
     int64_t begun_ms = now_ms();
     struct process *p = TENON(fx, "retry", "--state", "dead", "--rate", "5/s", "--yes");
     process_await_line(p, " of 30 tasks retried, about ", LIMIT_MS);
@@ -257,7 +235,7 @@ static void test_a_list_goes_on(void **state)
 static void test_an_act_on_at_least_so_many(void **state)
 {
     struct fixture *fx = *state;
-    die_all(fx, "a", 30, "x");
+    rows_dead(fx, "a", 30, "x");
     test_sql(fx, "ALTER FUNCTION tenon.find RENAME TO find_all;"
                  "CREATE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, after bigint"
                  " DEFAULT NULL, most integer DEFAULT 100, limit_ms integer DEFAULT NULL,"
@@ -275,7 +253,7 @@ static void test_an_act_on_at_least_so_many(void **state)
 static void test_an_act_that_is_killed(void **state)
 {
     struct fixture *fx = *state;
-    die_all(fx, "a", 3000, "x");
+    rows_dead(fx, "a", 3000, "x");
     struct process *p = TENON(fx, "retry", "--state", "dead", "--rate", "50/s", "--yes");
     test_await(fx, LIMIT_MS, "SELECT count(*) >= 30 FROM tenon.task");
     process_kill(p);
@@ -290,7 +268,7 @@ static void test_what_is_retried_runs(void **state)
 {
     struct fixture *fx = *state;
     struct process *p = pool_worker(fx, "2", "4");
-    die_all(fx, "a", 20, "x");
+    rows_dead(fx, "a", 20, "x");
     SAYS(fx, "20 tasks retried", "retry", "--state", "dead", "--yes");
     await_done(fx, 20);
     int64_t id = enqueue(fx, "a", ", delay => '1 h'");
@@ -546,12 +524,12 @@ static void test_status_watch(void **state)
 {
     struct fixture *fx = *state;
     (void)enqueue(fx, "a", "");
-    test_sql(fx, "SELECT pg_stat_force_next_flush()");
+    test_flush_statistics(fx);
     struct process *p = TENON(fx, "status", "--watch", "--json");
     bool counted = false;
     while (!counted) {
         test_sql(fx, "SELECT tenon.enqueue('a')");
-        test_sql(fx, "SELECT pg_stat_force_next_flush()");
+        test_flush_statistics(fx);
         assert_false(process_is_gone(p));
         char *out = file_text(p->out);
         const char *line = strstr(out, "\"arrived_per_s\": ");

@@ -12,22 +12,7 @@ enum { LIMIT_MS = 30000 };
 
 /* Run it: it must end with `code` and print these parts. */
 #define SCHEDULE(fx, code, out_part, log_part, ...)                                                \
-    says((fx), (code), (out_part), (log_part), (const char *const[]){"schedule", __VA_ARGS__, NULL})
-
-static void says(struct fixture *fx, int code, const char *out_part, const char *log_part,
-                 const char *const *args)
-{
-    struct process *p = tenon_spawn(fx, args, NULL);
-    int status = process_wait(p, LIMIT_MS);
-    char *out = file_text(p->out), *log = file_text(p->log);
-    if (status != code) {
-        fail_msg("tenon schedule %s: exit code %d: %s", args[1], status, log);
-    }
-    assert_contains(out, out_part);
-    assert_contains(log, log_part);
-    free(out);
-    free(log);
-}
+    TENON_SAYS(fx, code, out_part, log_part, "schedule", __VA_ARGS__)
 
 static json_t *json_of(struct fixture *fx, const char *const *args)
 {

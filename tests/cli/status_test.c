@@ -310,8 +310,8 @@ static void test_watch_counts_ends(void **state)
     struct process *p = TENON(fx, "status", "--watch", "--json");
     while (!watched_all(p)) {
         assert_false(process_is_gone(p));
-        test_sql(fx, "SELECT tenon.enqueue('good'), tenon.enqueue('bad', max_attempts => 1),"
-                     " pg_stat_force_next_flush()");
+        test_sql(fx, "SELECT tenon.enqueue('good'), tenon.enqueue('bad', max_attempts => 1)");
+        test_flush_statistics(fx);
         test_await(fx, LIMIT_MS, "SELECT NOT EXISTS (SELECT FROM tenon.task)");
     }
     process_kill(p);
@@ -386,7 +386,8 @@ static void test_show_is_harmless_on_a_terminal(void **state)
     claim(fx, id);
     requeue(fx, id, "dead", "E'one\\ntwo \\x1b[31mred\\x07'");
     char *out = show_text(fx, id);
-    assert_contains(out, "one\\ntwo \\x1b[31mred\\x07\n");
+    assert_contains(out, "last error     one\n");
+    assert_contains(out, "two \\x1b[31mred\\x07\n");
     assert_contains(out, "\\u009b31m\\u202e\\x7f \xC3\xA4");
     for (const unsigned char *c = (const unsigned char *)out; *c; c++) {
         assert_true((*c >= 0x20 && *c != 0x7F) || *c == '\n');
@@ -398,6 +399,32 @@ static void test_show_is_harmless_on_a_terminal(void **state)
     assert_string_equal(text(o, "dead_reason"), "handler");
     assert_string_equal(text(o, "state"), "dead");
     json_decref(o);
+}
+
+/* Of a long stack trace, both ends: in some languages what failed is first, in others last. */
+static void test_show_has_both_ends_of_an_error(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    int64_t short_one = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
+    claim(fx, short_one);
+    requeue(fx, short_one, "failed", "E'1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\nten'");
+    char *out = show_text(fx, short_one);
+    assert_null(strstr(out, "more lines"));
+    assert_contains(out, " 5\n");
+    assert_contains(out, " ten\n");
+    free(out);
+    int64_t long_one = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
+    claim(fx, long_one);
+    requeue(fx, long_one, "failed", "E'1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n10\\neleven'");
+    out = show_text(fx, long_one);
+    assert_contains(out, " 4\n");
+    assert_contains(out, " ... 2 more lines (--json shows all)\n");
+    assert_contains(out, " 7\n");
+    assert_contains(out, " eleven\n");
+    assert_null(strstr(out, " 5\n"));
+    assert_null(strstr(out, " 6\n"));
+    free(out);
 }
 
 /* A task of a kind, whose only attempt ends as it must; then a part of what is said of that. */
@@ -478,6 +505,7 @@ int main(void)
         WITH_DATABASE(test_show_says_what_to_do_about_a_dead_one),
         WITH_DATABASE(test_show_keeps_every_digit),
         WITH_DATABASE(test_show_is_harmless_on_a_terminal),
+        WITH_DATABASE(test_show_has_both_ends_of_an_error),
         WITH_DATABASE(test_show_tells_of_attempts),
         WITH_DATABASE(test_show_of_no_task),
     };

@@ -6,7 +6,7 @@
  * its task, while everything is killed, PostgreSQL and RabbitMQ too, and frozen handlers are
  * revived, whose finish must be refused. What counts in the end are the balances and the ledger,
  * both written by plain statements that would take a double. The order of strikes, and all else
- * that is random, follows from TEST_SEED. 400 transfers, with TEST_LONG 10,000. */
+ * that is random, follows from TEST_SEED. 320 transfers, with TEST_LONG 10,000. */
 #include "tests/support/clients.h"
 #include "tests/support/held.h"
 #include "tests/support/load.h"
@@ -16,6 +16,7 @@
 #include "cleaner/statements.h"
 #include "core/base/now.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ enum {
     GIVEN_MS = 20000,  /* a frozen task, to another worker */
     STRIKE_MS = 30000, /* within that there is something to strike */
     KILLED_MS = 5000,  /* what was killed is gone */
+    POLL_MS = 20,
 };
 
 static const char *const languages[] = {"c", "sql", "python", "node"};
@@ -282,17 +284,6 @@ static void send_all(const struct frozen *z, int signal)
     }
 }
 
-/* Within a limit; a query that does not come true is no failure. */
-static bool comes_true(struct bank *b, int64_t limit_ms, const char *format, int64_t a, int64_t c)
-{
-    bool is = false;
-    for (int64_t until = patience_end_ms(limit_ms); !is && now_ms() < until;) {
-        is = test_sql_bool(b->fx, format, (long long)a, (long long)c);
-        test_sql(b->fx, "SELECT pg_sleep(0.005)");
-    }
-    return is;
-}
-
 /* Between two accounts that no other transfer touches, so that what is frozen blocks nothing else.
  */
 static void enqueue_to_freeze(struct bank *b, int language, enum way way, struct frozen *ret)
@@ -321,7 +312,8 @@ static const char in_the_middle[] =
 /* False: it is over already, or its process is none of ours any more. */
 static bool stop_its_worker(struct bank *b, struct frozen *z)
 {
-    if (!comes_true(b, END_MS, in_the_middle, ACCOUNTS + 1, z->id)) {
+    if (!sql_comes_true(b->fx->conn, END_MS, in_the_middle, (long long)ACCOUNTS + 1,
+                        (long long)z->id)) {
         return false;
     }
     int64_t pid = test_sql_int(b->fx,
@@ -345,10 +337,10 @@ static bool stop_its_worker(struct bank *b, struct frozen *z)
 /* Its deadline passes, and the leader requeues it, without the minute of grace that it gives. */
 static void run_past_deadline(struct bank *b, const struct frozen *z)
 {
-    (void)comes_true(b, GIVEN_MS,
-                     "SELECT start_time + make_interval(secs => timeout_ms / 1000.0) <"
-                     " statement_timestamp() FROM tenon.task WHERE id = %lld AND claims = %lld",
-                     z->id, z->claims);
+    (void)sql_comes_true(b->fx->conn, GIVEN_MS,
+                         "SELECT start_time + make_interval(secs => timeout_ms / 1000.0) <"
+                         " statement_timestamp() FROM tenon.task WHERE id = %lld AND claims = %lld",
+                         (long long)z->id, (long long)z->claims);
     recover_all(b, "0 seconds");
 }
 
@@ -361,38 +353,47 @@ static void leave_out_the_pause(struct bank *b, const struct frozen *z)
              (long long)z->id);
 }
 
-/* PostgreSQL refused what the frozen handler wrote late, and its worker says that its outcome does
- * not count. tenon-sql's statement ends at its task's deadline before it comes to the claim. */
-static void judge_refused(const struct frozen *z)
+/* PostgreSQL refuses what the frozen handler writes late. tenon-sql's statement ends at its task's
+ * deadline before it comes to the claim. */
+static void await_refused(const struct frozen *z)
 {
-    char refused[100], lost[100];
+    char refused[100];
     bool is_cut = z->way == UNTIL_PAST_DEADLINE && strcmp(languages[z->language], "sql") == 0;
     (void)snprintf(refused, sizeof refused, "tenon: claim '%lld/%lld/", (long long)z->id,
                    (long long)z->claims);
-    (void)snprintf(lost, sizeof lost, "event=claim_lost task=%lld ", (long long)z->id);
+    const char *wanted = is_cut ? timed_out : refused;
     server_use(POSTGRES);
-    if (is_cut ? server_log_lines(timed_out) == z->timed_out : server_log_lines(refused) == 0) {
-        fail_msg("transfer %lld: not in PostgreSQL's log: %s", (long long)z->n,
-                 is_cut ? timed_out : refused);
+    int64_t end_ms = patience_end_ms(END_MS);
+    while (server_log_lines(wanted) == (is_cut ? z->timed_out : 0) && now_ms() < end_ms) {
+        (void)poll(NULL, 0, POLL_MS);
     }
-    process_await_line(z->worker, lost, END_MS);
+    if (server_log_lines(wanted) == (is_cut ? z->timed_out : 0)) {
+        fail_msg("transfer %lld: not in PostgreSQL's log: %s", (long long)z->n, wanted);
+    }
 }
 
-/* The handlers go on first: they find that their claim is lost, and the other one's transfer comes
- * through. */
-static void revive(struct bank *b, const struct frozen *z)
+/* The handlers go on first: a `late` one finds its claim lost, and the other one's transfer comes
+ * through. Then the worker says that the late outcome does not count. */
+static void revive(struct bank *b, const struct frozen *z, bool late)
 {
+    char lost[100];
     send_all(z, SIGCONT);
+    if (late) {
+        await_refused(z);
+    }
     test_await(b->fx, END_MS, "SELECT count(*) > 0, count(*) FROM public.ledger WHERE n = %lld",
                (long long)z->n);
     if (z->worker) {
         process_signal(z->worker, SIGCONT);
     }
+    (void)snprintf(lost, sizeof lost, "event=claim_lost task=%lld ", (long long)z->id);
+    if (late) {
+        process_await_line(z->worker, lost, END_MS);
+    }
 }
 
-/* A worker stands still with its children, one of them in the middle of a transfer, until the task
- * is past its deadline, or the worker declared dead; another one gets the task; then all of it goes
- * on. False: that could not be had. */
+/* A worker stands still with its children, one of them amid a transfer, until the task is past its
+ * deadline or the worker declared dead; another one gets it; then all goes on. False: no luck. */
 static bool freeze_once(struct bank *b, int language, enum way way)
 {
     struct frozen z;
@@ -404,14 +405,12 @@ static bool freeze_once(struct bank *b, int language, enum way way)
     } else if (is) {
         declare_dead(b, z.worker);
     }
-    is = is && comes_true(b, GIVEN_MS,
-                          "SELECT count(*) = 1 FROM tenon.task WHERE id = %lld AND claims > %lld"
-                          " AND start_time IS NOT NULL",
-                          z.id, z.claims);
-    revive(b, &z);
-    if (is) {
-        judge_refused(&z);
-    }
+    is = is &&
+         sql_comes_true(b->fx->conn, GIVEN_MS,
+                        "SELECT count(*) = 1 FROM tenon.task WHERE id = %lld AND claims > %lld"
+                        " AND start_time IS NOT NULL",
+                        (long long)z.id, (long long)z.claims);
+    revive(b, &z, is);
     return is;
 }
 
@@ -545,7 +544,7 @@ static void judge_strikes(const struct bank *b)
 static void test_transfers(void **state)
 {
     struct bank b = {.fx = *state,
-                     .turns = load_is_long() ? 50 : 25,
+                     .turns = load_is_long() ? 50 : 20,
                      .each = load_is_long() ? 50 : 4,
                      .server_strikes_max = load_is_long() ? 6 : 2,
                      .strikes_least = load_is_long() ? 3 : 1};

@@ -38,9 +38,30 @@ static void test_enqueue(void **state)
     node_test(*state, "", "enqueue");
 }
 
+static void test_acts(void **state)
+{
+    node_test(*state, "", "acts");
+}
+
+static void test_conformance(void **state)
+{
+    node_test(*state, "", "conformance");
+}
+
 static void test_databases(void **state)
 {
     node_test(*state, "", "databases");
+}
+
+/* Vitest and Jest: likewise only the long variant fetches them. */
+static void test_runners(void **state)
+{
+    char packages[512];
+    (void)snprintf(packages, sizeof packages, "%s/build/node-runners/packages.done", repository);
+    if (!getenv("TEST_LONG") && access(packages, F_OK) != 0) {
+        skip_missing("Vitest and Jest: script/node-env runners fetches them");
+    }
+    node_test(*state, "runners", "runners/runners");
 }
 
 /* It wants 170 MB of packages, which only the long variant fetches. */
@@ -112,7 +133,8 @@ int main(void)
         WITH_DATABASE(test_child),   WITH_DATABASE(test_secrets),   WITH_SERVERS(test_worker),
         WITH_DATABASE(test_waiting), WITH_DATABASE(test_answers),   WITH_DATABASE(test_lost),
         WITH_DATABASE(test_testing), WITH_SERVERS(test_readme),     WITH_DATABASE(test_example),
-        WITH_DATABASE(test_package),
+        WITH_DATABASE(test_package), WITH_DATABASE(test_acts),      WITH_DATABASE(test_conformance),
+        WITH_DATABASE(test_runners),
     };
     return RUN_GROUP(tests);
 }

@@ -46,11 +46,11 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
 
 static void test_client(void **state)
 {
-    assert_true(
-        pytest(*state, "",
-               "test_answers.py test_child.py test_enqueue.py test_finish.py test_payload.py"
-               " test_publisher.py test_secrets.py test_steps.py test_waiter.py test_waiting.py"
-               " test_worker.py"));
+    assert_true(pytest(
+        *state, "",
+        "test_acts.py test_answers.py test_child.py test_conformance.py test_enqueue.py"
+        " test_finish.py test_middleware.py test_payload.py test_publisher.py test_secrets.py"
+        " test_steps.py test_testing.py test_waiter.py test_waiting.py test_worker.py"));
 }
 
 static void test_readme(void **state)
@@ -68,6 +68,12 @@ static void test_fresh_environment(void **state)
 static void test_django_tasks(void **state)
 {
     assert_true(pytest(*state, "", "test_django.py"));
+}
+
+/* A project's own tests, with pytest-django and with Django's runner. */
+static void test_tests_of_a_project(void **state)
+{
+    assert_true(pytest(*state, "", "test_django_testing.py test_django_admin.py"));
 }
 
 /* With the newest Python, if that is new enough; else the output says what was skipped. */
@@ -108,6 +114,7 @@ int main(void)
         WITH_SERVERS(test_readme),
         WITH_SERVERS(test_fresh_environment),
         WITH_SERVERS(test_django_tasks),
+        WITH_SERVERS(test_tests_of_a_project),
         WITH_SERVERS(test_django_6),
         WITH_DATABASE(test_djangos_own_tests),
     };

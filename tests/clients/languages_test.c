@@ -2,7 +2,7 @@
 /* timeout: 300 */
 /* long: 300 */
 /* only: all */
-/* examples/go, ruby, php, java: enqueue in the user's transaction, and handle. A language that is
+/* examples/php, java: enqueue in the user's transaction, and handle. A language that is
  * not there is skipped; the test says what ran, and how to install what did not. The long variant
  * is the same, for script/nightly, which lets it skip none. */
 #include "tests/support/process.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BUILD_MS 240000 /* Go builds its own library the first time */
+#define BUILD_MS 240000
 
 /* What a shell runs, with $EXAMPLES, and $OUT for what is built. */
 struct language {
@@ -24,37 +24,6 @@ struct language {
 
 #define JARS "/usr/share/java/postgresql.jar:/usr/share/java/gson.jar"
 
-/* Debian has the driver for Go in a folder of its own, and not as a module. */
-static const struct language GO = {
-    "go",
-    "command -v go && cd $EXAMPLES/go &&"
-    " { test -d /usr/share/gocode/src/github.com/lib/pq || go mod download; }",
-    "if test -d /usr/share/gocode/src/github.com/lib/pq;"
-    " then export GO111MODULE=off GOPATH=/usr/share/gocode; fi;"
-    " cd $EXAMPLES/go && go build -o $OUT/producer ./producer &&"
-    " go build -o $OUT/handler ./handler",
-    "PGSSLMODE=disable $OUT/producer",
-    "$OUT/handler",
-    "mkdir $OUT/odd && cp $EXAMPLES/go/handler/serve.go $OUT/odd &&"
-    " sed -e 's/\"log\"/\"log\"\\n\"math\"\\n\"strings\"/'"
-    " -e 's/map\\[string\\]string{\"sent\": mail.To}/map[string]any{\"nan\":"
-    " math.NaN(), \"long\": strings.Repeat(\"x\", 3000000), \"plain\": 1}[mail.To]/'"
-    " $EXAMPLES/go/handler/main.go > $OUT/odd/main.go && cd $OUT/odd &&"
-    " GO111MODULE=off go build -o odd",
-    "$OUT/odd/odd",
-};
-static const struct language RUBY = {
-    "ruby",
-    "ruby -rpg -rjson -e ''",
-    ":",
-    "ruby $EXAMPLES/ruby/producer.rb",
-    "ruby $EXAMPLES/ruby/handler.rb",
-    "cp $EXAMPLES/ruby/tenon.rb $OUT &&"
-    " sed 's/{ sent: to }/{ \"nan\" => Float::NAN, \"long\" => \"x\" * 3_000_000,"
-    " \"plain\" => 1 }[to]/'"
-    " $EXAMPLES/ruby/handler.rb > $OUT/odd",
-    "ruby $OUT/odd",
-};
 static const struct language PHP = {
     "php",
     "command -v php && php -r 'exit((int)!extension_loaded(\"pdo_pgsql\"));'",
@@ -187,16 +156,6 @@ static void enqueues_and_handles(struct fixture *fx, const struct language *l)
     print_message("ran: %s: it enqueues and handles\n", l->name);
 }
 
-static void test_go(void **state)
-{
-    enqueues_and_handles(*state, &GO);
-}
-
-static void test_ruby(void **state)
-{
-    enqueues_and_handles(*state, &RUBY);
-}
-
 static void test_php(void **state)
 {
     enqueues_and_handles(*state, &PHP);
@@ -210,8 +169,6 @@ static void test_java(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DATABASE(test_go),
-        WITH_DATABASE(test_ruby),
         WITH_DATABASE(test_php),
         WITH_DATABASE(test_java),
     };

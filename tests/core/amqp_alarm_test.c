@@ -56,7 +56,7 @@ static void test_a_publisher_outlives_an_alarm(void **state)
     struct publisher_settings settings = {.url = fx->amqp_url, .name = "test", .exchange = "tenon"};
     assert_ok(publisher_open(&settings, &p, &f), &f);
     assert_true(publisher_offer(p, wakeup_new("tenon", "default/mail", 1)));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     broker_ctl("set_vm_memory_high_watermark 0.00001");
     await_blocked(p);
     for (int64_t end_ms = now_ms() + ALARM_MS; now_ms() < end_ms;) {
@@ -67,13 +67,13 @@ static void test_a_publisher_outlives_an_alarm(void **state)
         (void)poll(NULL, 0, 50);
     }
     broker_ctl("set_vm_memory_high_watermark 0.4");
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     publisher_stats(p, &stats);
     assert_string_equal(stats.last_error, "");
     assert_int_equal(stats.published, 2);
     assert_int_equal(stats.dropped, refused);
     assert_true(publisher_offer(p, wakeup_new("tenon", "default/mail", 4)));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     publisher_close(p, 1000);
 }
 

@@ -261,7 +261,7 @@ static void test_the_window(void **state)
     for (int i = 1; i <= TOPOLOGY_WINDOW_IDS + 500; i++) {
         assert_true(publisher_offer(p, wakeup_new("tenon", one, i)));
     }
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     await_depth(b, one, TOPOLOGY_WINDOW_IDS);
     assert_int_equal(broker_take(b, one), 1);
     publisher_close(p, 1000);

@@ -61,7 +61,7 @@ static void test_publishes(void **state)
     for (int i = 1; i <= 3000; i++) {
         assert_true(offer(p, i));
     }
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     struct publisher_stats stats = stats_of(p);
     assert_int_equal(stats.published, 3000);
     assert_int_equal(stats.dropped, 0);
@@ -79,10 +79,10 @@ static void test_no_broker(void **state)
     (void)state;
     struct publisher *p = publisher_to("amqp://127.0.0.1:1/", false);
     (void)offer(p, 1);
-    assert_true(publisher_flush(p, LIMIT_MS)); /* dropped is settled */
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE)); /* dropped is settled */
     assert_true(publisher_is_away(p));
     assert_false(offer(p, 2));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     struct publisher_stats stats = stats_of(p);
     assert_int_equal(stats.published, 0);
     assert_int_equal(stats.dropped, 2);
@@ -97,7 +97,7 @@ static void test_a_missing_exchange(void **state)
     broker_delete_exchange(b);
     struct publisher *p = publisher_to(fx->amqp_url, false);
     (void)offer(p, 1);
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     struct publisher_stats stats = stats_of(p);
     assert_int_equal(stats.dropped, 1);
     assert_contains(stats.last_error, "no exchange 'tenon'");
@@ -111,7 +111,7 @@ static void test_nobody_is_there(void **state)
     struct fixture *fx = *state;
     struct publisher *p = publisher_to(fx->amqp_url, true);
     assert_true(offer(p, 1));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(stats_of(p).published, 1);
     publisher_close(p, 1000);
 }
@@ -123,15 +123,15 @@ static void test_declares_the_exchange(void **state)
     struct broker *b = spied(fx);
     struct publisher *p = publisher_to(fx->amqp_url, true);
     assert_true(offer(p, 1));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     broker_delete_exchange(b);
     (void)offer(p, 2); /* costs the link */
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(stats_of(p).dropped, 1);
     for (int64_t until_ms = patience_end_ms(LIMIT_MS); stats_of(p).published < 2;) {
         assert_true(now_ms() < until_ms);
         (void)offer(p, 3);
-        assert_true(publisher_flush(p, LIMIT_MS));
+        assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
         (void)poll(NULL, 0, 5);
     }
     publisher_close(p, 1000);
@@ -166,7 +166,7 @@ static void test_publisher_comes_back(void **state)
     struct broker *b = spied(fx);
     struct publisher *p = publisher_to(fx->amqp_url, false);
     assert_true(offer(p, 1));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     broker_close(b);
     broker_ctl("close_all_connections --vhost %s bye", fx->vhost);
     int64_t until_ms = patience_end_ms(LIMIT_MS);
@@ -219,7 +219,7 @@ static void test_a_full_queue(void **state)
     for (int i = 1; i <= 10050; i++) {
         assert_true(offer(p, i));
     }
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(broker_depth(b, mail), 10000);
     struct publisher_stats stats = stats_of(p);
     assert_int_equal(stats.published + stats.held_back, 10050);
@@ -231,7 +231,7 @@ static void test_a_full_queue(void **state)
     while (!offer(p, 1)) { /* until the moment is over */
         held_back++;
     }
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(stats_of(p).held_back, held_back);
     assert_int_equal(broker_depth(b, mail), 1);
     assert_int_equal(broker_depth(b, image), 1);
@@ -248,7 +248,7 @@ static bool holds_back(struct fixture *fx, const char *const *keys, int n)
     for (int i = -1; i <= n; i++) { /* once it has connected, as a burst; and a round trip behind */
         const char *key = i < 0 || i == n ? nobody : keys[i];
         assert_true(publisher_offer(p, wakeup_new("tenon", key, 1)));
-        assert_true((i >= 0 && i < n - 1) || publisher_flush(p, LIMIT_MS));
+        assert_true((i >= 0 && i < n - 1) || publisher_flush(p, LIMIT_MS * PATIENCE));
     }
     for (int i = 0; i < n; i++) {
         all = !publisher_offer(p, wakeup_new("tenon", keys[i], 1)) && all;
@@ -287,7 +287,7 @@ static void test_answers_are_late(void **state)
     proxy_open(&proxy, fx->amqp_url);
     struct publisher *p = publisher_to(proxy.url, false);
     assert_true(offer(p, 1));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     proxy_stall(&proxy, PROXY_TO_CLIENT, true);
     for (int i = 0; i < 6000; i++) {
         assert_true(offer(p, 2));
@@ -298,7 +298,7 @@ static void test_answers_are_late(void **state)
     assert_true(clock() - cpu < CLOCKS_PER_SEC / 10);
     assert_int_equal(broker_depth(b, mail), 1 + 4096);
     proxy_stall(&proxy, PROXY_TO_CLIENT, false);
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(stats_of(p).published, 6001);
     assert_int_equal(broker_depth(b, mail), 6001);
     publisher_close(p, 1000);
@@ -312,7 +312,7 @@ static void test_abandoned_in_a_child(void **state)
     struct broker *b = spied(fx);
     struct publisher *p = publisher_to(fx->amqp_url, false);
     assert_true(offer(p, 1));
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     pid_t child = fork();
     if (child == 0) {
         publisher_abandon(p);
@@ -328,7 +328,7 @@ static void test_abandoned_in_a_child(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_true(offer(p, 3)); /* the parent's connection lives on */
-    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_true(publisher_flush(p, LIMIT_MS * PATIENCE));
     assert_int_equal(stats_of(p).published, 2);
     assert_int_equal(stats_of(p).dropped, 0);
     assert_int_equal(broker_depth(b, mail), 3);

@@ -59,7 +59,7 @@ static bool read_words(enum command command, const char *words, struct options *
 static struct options *must_read(enum command command, const char *words)
 {
     struct options *o = NULL;
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     assert_ok(read_words(command, words, &o, &f), &f);
     return o;
 }
@@ -68,7 +68,7 @@ static struct options *must_read(enum command command, const char *words)
 static void must_refuse(enum command command, const char *words, const char *parts)
 {
     struct options *o = NULL;
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     if (read_words(command, words, &o, &f)) {
         fail_msg("\"%s\" was taken", words);
     }
@@ -146,7 +146,7 @@ static void test_uses_are_whole(void **state)
 static void test_every_default_is_allowed(void **state)
 {
     (void)state;
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         int64_t number;
         const struct option_row *row = &option_rows[i];
@@ -189,7 +189,7 @@ static void test_secrets_are_never_shown(void **state)
     assert_null(strstr(markdown, "geheim"));
     free(help);
     free(markdown);
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     struct options *o = NULL;
     assert_false(read_words(COMMAND_WORKER, "--amqp-url=http://geheim", &o, &f));
     assert_contains(f.text, "--amqp-url");
@@ -486,7 +486,7 @@ static void test_arguments(void **state)
 {
     (void)state;
     struct options *o = NULL;
-    struct fault f = {FAULT_NONE};
+    struct fault f = {.code = FAULT_NONE};
     char *argv[] = {"show", "12", "--json", "--", "-3"};
     assert_ok(options_read(COMMAND_SHOW, 5, argv, &o, &f), &f);
     assert_true(option_flag(o, OPTION_JSON));

@@ -146,6 +146,27 @@ static void test_a_second_signal_kills(void **state)
     decider_free(d);
 }
 
+/* A service manager does not kill what drains because the page said so. */
+static void test_a_signal_after_an_operators_drain(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    feed(d, 10, (struct event){.type = EVENT_DRAIN});
+    (void)decide(d, 10);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 0);
+    feed(d, 11, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 11);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    feed(d, 12, (struct event){.type = EVENT_DRAIN});
+    (void)decide(d, 12);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    feed(d, 13, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 13);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    decider_free(d);
+}
+
 static void test_without_postgresql_it_stops_its_own_children(void **state)
 {
     (void)state;
@@ -498,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_a_child_takes_more_or_fewer),
         cmocka_unit_test(test_drain_lets_run_and_releases_the_rest),
         cmocka_unit_test(test_a_second_signal_kills),
+        cmocka_unit_test(test_a_signal_after_an_operators_drain),
         cmocka_unit_test(test_without_postgresql_it_stops_its_own_children),
         cmocka_unit_test(test_wakeups_are_returned_when_full),
         cmocka_unit_test(test_pool_children_of_another_kind_yield),

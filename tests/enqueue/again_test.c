@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PRODUCERS = 50, KEYS = 5, BURSTS = 6, BURSTS_LONG = 20, EACH = 5 };
+enum { PRODUCERS = 50, KEYS = 5, BURSTS = 4, BURSTS_LONG = 20, EACH = 5 };
 enum { PACE_MS = 200, KILL_EVERY_MS = 300, CRASH_EVERY = 6, RECONNECT_MS = 50 };
 enum { EXPIRED = 20, SOON_MS = 500, TRIES = 3 };
 

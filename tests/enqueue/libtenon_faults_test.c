@@ -33,7 +33,7 @@ static void test_a_broker_that_is_down(void **state)
     struct fixture *fx = *state;
     tenon *t = tenon_new("amqp://ann:secret-word@127.0.0.1:1/");
     (void)enqueue(t, fx->conn);
-    assert_code(tenon_flush(t, LIMIT_MS), TENON_UNPUBLISHED);
+    assert_code(tenon_flush(t, LIMIT_MS * PATIENCE), TENON_UNPUBLISHED);
     assert_contains(tenon_errmsg(), "could not connect");
     assert_null(strstr(tenon_errmsg(), "secret-word"));
     (void)enqueue(t, fx->conn); /* by now it is known: the cleaner shall publish it */
@@ -76,7 +76,7 @@ static void test_a_queue_that_is_deleted(void **state)
     assert_arrived(t, b, 1);
     broker_delete_queue(b, "default/mail");
     (void)enqueue(t, fx->conn); /* nobody serves it: RabbitMQ drops its wake-up, and all is well */
-    assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
+    assert_code(tenon_flush(t, LIMIT_MS * PATIENCE), TENON_OK);
     assert_int_equal(tasks(fx), 2);
     tenon_free(t);
     broker_close(b);
@@ -99,7 +99,7 @@ static void test_signals_are_left_alone(void **state)
     for (int i = 0; i < 100; i++) {
         (void)enqueue(t, fx->conn);
     }
-    (void)tenon_flush(t, LIMIT_MS);
+    (void)tenon_flush(t, LIMIT_MS * PATIENCE);
     tenon_free(t);
     (void)pthread_sigmask(SIG_BLOCK, NULL, &after);
     assert_int_equal(sigaction(SIGPIPE, NULL, &action), 0);
@@ -118,7 +118,7 @@ static int child_main(tenon *t, const char *url)
     PQclear(PQexec(conn, "BEGIN"));
     int code = tenon_enqueue(t, conn, &task, NULL);
     code = code == TENON_OK ? tenon_commit(t, conn) : code;
-    code = code == TENON_OK ? tenon_flush(t, LIMIT_MS) : code;
+    code = code == TENON_OK ? tenon_flush(t, LIMIT_MS * PATIENCE) : code;
     PQfinish(conn);
     tenon_free(t);
     return code;
@@ -132,7 +132,7 @@ static void test_fork(void **state)
     (void)enqueue(t, fx->conn);
     test_sql(fx, "BEGIN");
     (void)enqueue(t, fx->conn); /* stays with the parent */
-    assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
+    assert_code(tenon_flush(t, LIMIT_MS * PATIENCE), TENON_OK);
     pid_t child = fork();
     if (child == 0) {
         _exit(child_main(t, fx->database_url));

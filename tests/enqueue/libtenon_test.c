@@ -368,7 +368,7 @@ static void test_few_wakeups_of_a_bulk(void **state)
     assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 4 * TENON_BATCH_WAKEUPS_MAX,
                                    ids),
                 TENON_OK);
-    assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
+    assert_code(tenon_flush(t, LIMIT_MS * PATIENCE), TENON_OK);
     assert_int_equal(broker_depth(b, "bulk/mail"), TENON_BATCH_WAKEUPS_MAX);
     assert_int_equal(broker_take(b, "bulk/mail"), ids[0]);
     /* and the leader sends none in their place */

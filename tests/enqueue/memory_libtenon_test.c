@@ -46,7 +46,7 @@ static void run_libtenon(void *arg)
         return;
     }
     int64_t placed = transact(t, fx->conn);
-    int code = tenon_flush(t, LIMIT_MS);
+    int code = tenon_flush(t, LIMIT_MS * PATIENCE);
     assert_true(code == TENON_OK || (code == TENON_UNPUBLISHED && nth_struck()));
     tenon_free(t);
     nth_stop();

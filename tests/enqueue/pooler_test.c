@@ -216,12 +216,14 @@ static void enqueue_as_a_stranger(PGconn *stranger, int n)
     }
 }
 
+enum { FAILING = 200 }; /* more than one worker takes, so that this one gets some */
+
 /* A round that fails is rolled back, and its session given back. */
 static void fail_a_round(struct fixture *fx, struct process *worker)
 {
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; LOCK TABLE tenon.history IN SHARE MODE");
-    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 10)");
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, %d)", FAILING);
     process_await_line(worker, "event=round_failed", READY_MS);
     sql_run(other, "COMMIT");
     PQfinish(other);
@@ -241,11 +243,11 @@ static void test_rounds_in_transaction_mode(void **state)
     enqueue_as_a_stranger(stranger, TASKS);
     await_done(fx, TASKS);
     fail_a_round(fx, workers[0]);
-    await_done(fx, TASKS + 10);
+    await_done(fx, TASKS + FAILING);
     assert_true(test_sql_bool(fx,
                               "SELECT count(*) = %d AND sum(failures + crashes) = 0 AND"
                               " bool_and(result = '[100]') FROM tenon.history",
-                              TASKS + 10));
+                              TASKS + FAILING));
     PQfinish(stranger);
     is_clean(url);
     end_well(workers[0]);

@@ -116,7 +116,7 @@ static void test_many_at_once(void **state)
     struct process *p = pool_worker(fx, "2", "8");
     int64_t began_ms = now_ms();
     for (size_t ended = 0; ended < MANY;) {
-        wait_is(conn, tasks, MANY, LIMIT_MS, TENON_OK);
+        wait_is(conn, tasks, MANY, LIMIT_MS * PATIENCE, TENON_OK);
         ended = 0;
         for (int i = 0; i < MANY; i++) {
             ended += tasks[i].state == TENON_TASK_DONE;
@@ -146,7 +146,7 @@ static void measure(struct fixture *fx, PGconn *conn, double ms[LATENCIES])
         struct timespec at;
         tenon_awaited task = {.id = enqueue(fx, "{\"do\": \"sleep\", \"ms\": 5}")};
         publish(fx, task.id);
-        wait_is(conn, &task, 1, LIMIT_MS, TENON_OK);
+        wait_is(conn, &task, 1, LIMIT_MS * PATIENCE, TENON_OK);
         (void)clock_gettime(CLOCK_REALTIME, &at);
         char *ended = test_sql_text(fx,
                                     "SELECT extract(epoch FROM finished_at) FROM tenon.history"
@@ -222,7 +222,7 @@ static void test_what_may_happen_to_a_connection(void **state)
     PQreset(conn); /* it goes on with the next session */
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)task.id);
     task.asked_ms = 0; /* at once, and not in ten seconds */
-    wait_is(conn, &task, 1, LIMIT_MS, TENON_OK);
+    wait_is(conn, &task, 1, LIMIT_MS * PATIENCE, TENON_OK);
     assert_int_equal(task.state, TENON_TASK_CANCELLED);
     assert_contains(task.error, "cancelled by ");
     clear(&task);

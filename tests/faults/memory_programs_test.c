@@ -2,46 +2,64 @@
 /* timeout: 120 */
 /* long: 600 */
 /* only: all */
-/* setup, cleaner and worker without memory: the Nth allocation of ours fails, for every N of a
- * short run with TEST_LONG, else for some. What ends says why, nothing crashes or is lost, and the
- * same command again brings all to its end. */
+/* setup, cleaner, worker and intake without memory: the Nth allocation of ours fails, for every N
+ * of a short run with TEST_LONG, else for some. What ends says why, nothing crashes or is lost,
+ * and the same command again brings all to its end. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
+#include "core/base/now.h"
 #include "core/db/schema.h"
+#include "tests/support/patience.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { UNSTRUCK_RUNS = 3, RUNS_MAX = 5000, TASKS = 6 };
+enum { UNSTRUCK_RUNS = 3, RUNS_MAX = 5000, TASKS = 6, MESSAGES = 6 };
 
 /* what a process that gives up still has is the kernel's to free */
 static const char no_leaks[] = "LSAN_OPTIONS=detect_leaks=0";
 static const char *const setup[] = {"setup", NULL};
 static const char *const once[] = {"cleaner", "--once", NULL};
 
-/* Run tenon; does its nth allocation fail? ret_status: how it ended, and it said why. */
-static bool run_short_of_memory(struct fixture *fx, const char *const *args, long n,
-                                int *ret_status)
+/* `struck` will be there when the nth allocation has failed. */
+static struct process *start_short_of_memory(struct fixture *fx, const char *const *args, long n,
+                                             char struck[300])
 {
-    char struck[320], path[300], nth[64];
+    char variable[320], nth[64];
     const char *argv[32] = {TENON_MALLOC};
     for (size_t i = 0; args[i]; i++) {
         argv[i + 1] = args[i];
     }
-    (void)snprintf(path, sizeof path, "%s/struck", fx->dir);
-    (void)snprintf(struck, sizeof struck, "TEST_STRUCK=%s", path);
+    (void)snprintf(struck, 300, "%s/struck", fx->dir);
+    (void)snprintf(variable, sizeof variable, "TEST_STRUCK=%s", struck);
     (void)snprintf(nth, sizeof nth, "TEST_MALLOC=%ld", n);
-    (void)unlink(path);
-    struct process *p = process_spawn(fx, argv, (const char *const[]){struck, nth, no_leaks, NULL});
-    *ret_status = process_wait(p, LIMIT_MS);
+    (void)unlink(struck);
+    return process_spawn(fx, argv, (const char *const[]){variable, nth, no_leaks, NULL});
+}
+
+/* Await its end. ret: how it ended, and it said why */
+static int end_short_of_memory(struct process *p, const char *name, long n)
+{
+    int status = process_wait(p, LIMIT_MS);
     char *log = file_text(p->log);
-    if (strstr(log, "Sanitizer") || strstr(log, "runtime error") || *ret_status > 1 ||
-        (*ret_status == 1 && !strstr(log, "memory"))) {
-        fail_msg("%s, allocation %ld: status %d, %s", args[0], n, *ret_status, log);
+    if (strstr(log, "Sanitizer") || strstr(log, "runtime error") || status > 1 ||
+        (status == 1 && !strstr(log, "memory"))) {
+        fail_msg("%s, allocation %ld: status %d, %s", name, n, status, log);
     }
     free(log);
-    return access(path, F_OK) == 0;
+    return status;
+}
+
+/* Run tenon; does its nth allocation fail? */
+static bool run_short_of_memory(struct fixture *fx, const char *const *args, long n,
+                                int *ret_status)
+{
+    char struck[300];
+    struct process *p = start_short_of_memory(fx, args, n, struck);
+    *ret_status = end_short_of_memory(p, args[0], n);
+    return access(struck, F_OK) == 0;
 }
 
 /* Every Nth, or every one at night, until several runs in a row have needed no more. */
@@ -160,12 +178,62 @@ static void test_worker(void **state)
     each(fx, "worker", 29, run_worker);
 }
 
+/* --- intake ---------------------------------------------------------------------------------- */
+
+static void send_numbers(struct broker *b)
+{
+    for (int i = 1; i <= MESSAGES; i++) {
+        char body[16];
+        int bytes = snprintf(body, sizeof body, "%d", i);
+        amqp_basic_properties_t p = {._flags = AMQP_BASIC_MESSAGE_ID_FLAG,
+                                     .message_id = {.len = (size_t)bytes, .bytes = body}};
+        broker_send(b, "in", body, (size_t)bytes, &p);
+    }
+    broker_send_end(b);
+}
+
+#define TAKEN_ALL "SELECT count(*) = 6 FROM tenon.task"
+
+/* It goes on after a failure, or ends; then the next one takes the rest. */
+static bool run_intake(struct fixture *fx, long n, int *ret_status)
+{
+    static const char *const args[] = {"intake", "--from", "in", "--kind", "k", NULL};
+    char struck[300];
+    struct broker *b = broker_open(fx->amqp_url);
+    test_sql(fx, "TRUNCATE tenon.task, tenon.seen");
+    broker_remove_queue(b, "in");
+    broker_make_typed(b, "in", "classic", NULL);
+    send_numbers(b);
+    struct process *p = start_short_of_memory(fx, args, n, struck);
+    int64_t end_ms = patience_end_ms(LIMIT_MS);
+    while (!process_is_gone(p) && !test_sql_bool(fx, TAKEN_ALL) && now_ms() < end_ms) {
+    }
+    process_signal(p, SIGTERM);
+    *ret_status = end_short_of_memory(p, args[0], n);
+    if (*ret_status != 0) {
+        p = tenon_spawn(fx, args, NULL);
+        test_await(fx, LIMIT_MS, TAKEN_ALL);
+        end_well(p);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT payload) FROM tenon.task"), MESSAGES);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), MESSAGES);
+    broker_remove_queue(b, "in");
+    broker_close(b);
+    return access(struck, F_OK) == 0;
+}
+
+static void test_intake(void **state)
+{
+    each(*state, "intake", 7, run_intake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_setup),
         WITH_SERVERS(test_cleaner),
         WITH_SERVERS(test_worker),
+        WITH_SERVERS(test_intake),
     };
     return RUN_GROUP(tests);
 }

@@ -253,23 +253,9 @@ static void test_a_chain(void **state)
 
 /* --- the commands ----------------------------------------------------------------------------- */
 
-static void assert_says(char *out, const char *says)
-{
-    assert_contains(out, says);
-    free(out);
-}
-#define SAYS(fx, says, ...) assert_says(TENON_RUN(fx, 0, __VA_ARGS__), says)
+#define SAYS(fx, out, ...) TENON_SAYS(fx, 0, out, "", __VA_ARGS__)
 
-static void assert_fails(struct fixture *fx, int code, const char *says, const char *const *args)
-{
-    struct process *p = tenon_spawn(fx, args, NULL);
-    assert_int_equal(process_wait(p, LIMIT_MS), code);
-    char *log = file_text(p->log);
-    assert_contains(log, says);
-    free(log);
-}
-#define FAILS(fx, code, says, ...)                                                                 \
-    assert_fails(fx, code, says, (const char *const[]){__VA_ARGS__, NULL})
+#define FAILS(fx, code, log, ...) TENON_SAYS(fx, code, "", log, __VA_ARGS__)
 
 static void test_commands(void **state)
 {

@@ -1,9 +1,12 @@
 /* label: e2e */
 /* timeout: 300 */
+/* long: 450 */
 /* only: all */
 /* examples/order.py, and the same with the clients for Python and Node: whatever is killed and
  * whenever, PostgreSQL too, each step has its effect in the database once, and an order goes on
- * when its payment's signal comes, or its time is over. */
+ * when its payment's signal comes, or its time is over. With the clients half as many orders and
+ * kills, unless TEST_LONG=1. */
+#include "tests/support/load.h"
 #include "tests/support/servers.h"
 #include "tests/support/working.h"
 
@@ -11,7 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORDERS = 40, KILLS = 10, PAID = 3 /* every third is not */, SLOTS = 2 };
+enum {
+    ORDERS = 40,
+    KILLS = 10,
+    EACH = ORDERS / KILLS,
+    PAID = 3 /* every third is not */,
+    SLOTS = 2
+};
 enum { CRASHES = 2 /* of the kills, of PostgreSQL: what runs then may fail */ };
 enum { ENVIRONMENT_MS = 120000 }; /* its packages may have to be installed */
 
@@ -20,17 +29,24 @@ struct handler_of {
     const char *environment; /* the script that makes it, or NULL */
     const char *command;
     int in_flight;
+    int kills; /* EACH orders for each; unless TEST_LONG=1 */
 };
 
-static const struct handler_of PLAIN = {NULL, "exec /usr/bin/python3 order.py", 1};
+static const struct handler_of PLAIN = {NULL, "exec /usr/bin/python3 order.py", 1, KILLS};
 static const struct handler_of PYTHON = {
-    "script/python-env", "exec \"$env/bin/python\" -m tenon order_client --concurrency 3", 3};
+    "script/python-env", "exec \"$env/bin/python\" -m tenon order_client --concurrency 3", 3,
+    KILLS / 2};
 /* Node looks for packages beside the module */
 static const struct handler_of NODE = {
     "script/node-env",
     "exec node \"$env/node_modules/tenon-tasks/bin/tenon-node.js\" --concurrency 3"
     " \"$dir/order_client.mjs\"",
-    3};
+    3, KILLS / 2};
+
+static int kills_of(const struct handler_of *handler)
+{
+    return load_is_long() ? KILLS : handler->kills;
+}
 
 /* The client's environment: its folder, or nothing. free() */
 static char *environment_of(struct fixture *fx, const struct handler_of *handler)
@@ -89,10 +105,10 @@ static size_t prices_asked(struct fixture *fx)
     return n;
 }
 
-static void enqueue_orders(struct fixture *fx)
+static void enqueue_orders(struct fixture *fx, int orders)
 {
     test_sql(fx, "CREATE TABLE order_effect (\"order\" bigint, what text)");
-    for (int i = 1; i <= ORDERS; i++) {
+    for (int i = 1; i <= orders; i++) {
         test_sql(fx,
                  "SELECT tenon.enqueue('order', '{\"order\": %d, \"wait_ms\": %d}',"
                  " retry => 'constant(0.01 s)')",
@@ -102,6 +118,7 @@ static void enqueue_orders(struct fixture *fx)
 
 static void assert_each_step_once(struct fixture *fx, const struct handler_of *handler)
 {
+    int kills = kills_of(handler), orders = kills * EACH;
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM (SELECT \"order\", string_agg(what, ' ' ORDER BY what)"
@@ -109,26 +126,26 @@ static void assert_each_step_once(struct fixture *fx, const struct handler_of *h
                      " WHERE did = CASE WHEN \"order\" %% %d = 0 THEN 'charge refund reserve'"
                      " ELSE 'charge reserve ship' END",
                      PAID),
-        ORDERS);
+        orders);
     assert_true(
         test_sql_bool(fx, "SELECT bool_and(outcome = 'done' AND failures <= %d) FROM tenon.history",
                       CRASHES));
     /* what was recorded by a line is not done again: only a kill between the two may double it */
-    print_message("%d orders, %d kills: the price was asked for %zu times\n", ORDERS, KILLS,
+    print_message("%d orders, %d kills: the price was asked for %zu times\n", orders, kills,
                   prices_asked(fx));
-    assert_in_range(prices_asked(fx), ORDERS, ORDERS + SLOTS * handler->in_flight * KILLS);
+    assert_in_range(prices_asked(fx), orders, orders + SLOTS * handler->in_flight * kills);
 }
 
 static void orders_under_kills(struct fixture *fx, const struct handler_of *handler)
 {
     struct process *p, *cleaner;
-    int paid = 0;
+    int paid = 0, kills = kills_of(handler), orders = kills * EACH;
     char *environment = environment_of(fx, handler);
-    enqueue_orders(fx);
+    enqueue_orders(fx, orders);
     cleaner = TENON(fx, "cleaner");
     p = start_worker(fx, handler, environment);
     srand(17);
-    for (int k = 1; k <= KILLS; k++) {
+    for (int k = 1; k <= kills; k++) {
         /* at whatever step the others are when this one is done */
         test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM order_effect",
                    k * 7 + rand() % 7);
@@ -139,17 +156,17 @@ static void orders_under_kills(struct fixture *fx, const struct handler_of *hand
             recover(fx);
             p = start_worker(fx, handler, environment);
         }
-        for (int upto = k * ORDERS / KILLS; paid < upto;) { /* some before they are waited for */
+        for (int upto = k * EACH; paid < upto;) { /* some before they are waited for */
             if (++paid % PAID) {
                 pay(fx, paid);
             }
         }
-        if (k == KILLS / 2) {
+        if (k == kills / 2) {
             process_kill(cleaner);
             cleaner = TENON(fx, "cleaner");
         }
     }
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history", ORDERS);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history", orders);
     assert_each_step_once(fx, handler);
     end_well(p);
     end_well(cleaner);

@@ -35,6 +35,9 @@ int fuzz_line(const uint8_t *data, size_t size)
     if (ok && event.reply) {
         fuzz_reply(event.reply);
     }
+    fuzz_that(!ok || event.type != EVENT_LOG || event.message, "a log line without a message");
+    free(event.message);
+    free(event.fields);
     free(event.progress);
     free(event.step);
     free(event.signal);

@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql 442730b67237d929cd9500362ed3b10983089d7cdd98bd1354ac2d97cb018ef7
--- rest f18e40cf2b2d81e8a3e063be2b63bdc8ba44e5499441450e284c9e28ec95972b
+-- has sql/tables.sql c1bb042f5eefac074b31fc9cc74293c5b5a64031be4608f3ace31adc2e914c19
+-- rest 6f186086a0ecd86350d7fc4097ec5035404e1fee516647dfa18bd1ff472815ab
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -42,7 +42,14 @@ CREATE TYPE tenon.filter AS (
 	trace text,
 	enqueued_by text,
 	flow bigint,
-	limit_key text
+	limit_key text,
+	tags text[],
+	undo boolean
+);
+
+CREATE TYPE tenon.kept_steps AS (
+	steps jsonb,
+	names text[]
 );
 
 CREATE TYPE tenon.limit_head AS (
@@ -76,6 +83,7 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'delete' THEN '{dead,done,cancelled,expired}'
                     WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
                     WHEN 'run_now' THEN '{scheduled,retrying}'
+                    WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
 
@@ -140,7 +148,10 @@ CREATE TABLE tenon.task (
     flow bigint,
     limit_keys text[],
     awaited boolean,
-    max_crashes integer
+    watched boolean,
+    max_crashes integer,
+    tags text[],
+    undo jsonb
 )
 WITH (fillfactor='43', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
 
@@ -193,6 +204,7 @@ CREATE TABLE tenon.again (
     trace text,
     enqueued_by text,
     limit_keys text[],
+    tags text[],
     on_conflict text NOT NULL,
     debounce interval,
     debounce_max interval,
@@ -208,10 +220,10 @@ CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
     AS $_$
     SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
                ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
-               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, ($1).tags, 'keep', NULL, NULL, false, NULL)::tenon.again
 $_$;
 
-CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+CREATE FUNCTION tenon.await(id bigint, watch boolean DEFAULT false, OUT state text, OUT result jsonb, OUT error text, OUT progress jsonb) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET lock_timeout TO '50 ms'
@@ -222,11 +234,12 @@ CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT err
 #variable_conflict use_variable
 BEGIN
     BEGIN
-        UPDATE tenon.task t SET awaited = true WHERE t.id = id AND t.awaited IS NOT TRUE AND tenon.may_see(t.enqueued_by);
+        UPDATE tenon.task t SET awaited = true, watched = CASE WHEN watch THEN true ELSE t.watched END
+         WHERE t.id = id AND (t.awaited IS NOT TRUE OR watch AND t.watched IS NOT TRUE) AND tenon.may_see(t.enqueued_by);
     EXCEPTION WHEN lock_not_available THEN
         NULL;
     END;
-    SELECT r.* INTO state, result, error FROM tenon.result(id) r;
+    SELECT r.* INTO state, result, error, progress FROM tenon.result(id) r;
 END $$;
 
 CREATE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision) RETURNS record
@@ -270,7 +283,7 @@ CREATE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint
         UNION
         SELECT f.parent FROM up JOIN tenon.flow_wait f ON f.task = up.id
     )
-    SELECT m.id FROM (SELECT id FROM up LIMIT 1000) u JOIN tenon.flow_task m ON m.id = u.id WHERE m.state <> 'done' LIMIT 1
+    SELECT m.id FROM (SELECT id FROM up LIMIT 1000) u JOIN tenon.flow_task m ON m.id = ANY (ARRAY[u.id]) WHERE m.state <> 'done' LIMIT 1
 $_$;
 
 CREATE FUNCTION tenon.batch(on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT '{}'::jsonb, name text DEFAULT NULL::text) RETURNS bigint
@@ -301,6 +314,17 @@ CREATE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
     AS $$
     SELECT format('behind %s%s %s', CASE WHEN more THEN 'at least ' END, n, CASE n WHEN 1 THEN 'task' ELSE 'tasks' END)
 $$;
+
+CREATE FUNCTION tenon.call_relay() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+BEGIN
+    IF pg_try_advisory_xact_lock_shared((SELECT s.sleeper_key FROM tenon.setting s)) IS NOT TRUE THEN
+        PERFORM pg_notify('tenon', 'relay');
+    END IF;
+END $$;
 
 CREATE FUNCTION tenon.call_settler() RETURNS void
     LANGUAGE plpgsql
@@ -473,7 +497,11 @@ BEGIN
     IF act = 'retry' AND filter ? 'ids' AND tenon.may_retry(f.ids) = '{}' THEN
         PERFORM tenon.check_retry(f.ids);
     END IF;
-    done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)
+    IF act = 'retry' AND changes IS NOT NULL THEN
+        f.ids := tenon.that_recorded(f.ids, changes ->> 'from_step', named => filter ? 'ids' AND cursor IS NULL);
+    END IF;
+    done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids, changes ->> 'from_step')
+                     WHEN 'undo' THEN tenon.undo_ids(f.ids)
                      WHEN 'cancel' THEN tenon.cancel_ids(f.ids)
                      WHEN 'delete' THEN tenon.delete_ids(f.ids)
                      ELSE tenon.set_ids(f.ids, priority, run_at, tenon.changed_integer(changes, 'max_crashes', 2, 100)) END;
@@ -521,11 +549,15 @@ CREATE FUNCTION tenon.check_act(act text, changes jsonb) RETURNS void
     AS $$
 BEGIN
     IF tenon.act_states(act) IS NULL THEN
-        PERFORM tenon.refuse('act', quote_literal(act), 'retry, cancel, delete, run_now or set');
+        PERFORM tenon.refuse('act', quote_literal(act), 'retry, undo, cancel, delete, run_now or set');
     ELSIF act = 'set' THEN
         PERFORM tenon.check_changes(changes, '{priority,run_at,max_crashes}');
+    ELSIF act = 'retry' AND changes IS NOT NULL THEN
+        PERFORM tenon.check_changes(changes, '{from_step}');
+        PERFORM tenon.refuse('from_step', coalesce((changes -> 'from_step')::text, 'NULL'), 'the name of a step')
+          WHERE jsonb_typeof(changes -> 'from_step') <> 'string';
     ELSIF changes IS NOT NULL THEN
-        PERFORM tenon.refuse_call(format('changes are given for %s', act), 'Omit them: only set takes changes.');
+        PERFORM tenon.refuse_call(format('changes are given for %s', act), 'Omit them: only set and retry take changes.');
     END IF;
 END $$;
 
@@ -576,6 +608,27 @@ BEGIN
     PERFORM tenon.check_length('changes', changes::text, 4096);
 END $$;
 
+CREATE FUNCTION tenon.check_elements(n integer, unique_keys text[], queues text[], priorities integer[], run_ats timestamp with time zone[], start_before timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    a   record;
+    bad text;
+BEGIN
+    FOR a IN SELECT * FROM (VALUES ('unique_keys', cardinality(unique_keys)), ('queues', cardinality(queues)), ('priorities', cardinality(priorities)),
+                                   ('run_ats', cardinality(run_ats))) v (name, n) WHERE v.n <> check_elements.n LOOP
+        PERFORM tenon.refuse(a.name, format('of %s elements', a.n), format('as long as payloads, %s elements', check_elements.n));
+    END LOOP;
+    bad := (SELECT p FROM unnest(priorities) p WHERE p NOT BETWEEN 0 AND 9 LIMIT 1);
+    IF bad IS NOT NULL THEN
+        PERFORM tenon.refuse('priorities', bad, 'of numbers from 0 to 9, higher first');
+    END IF;
+    bad := (SELECT r FROM unnest(run_ats) r WHERE NOT isfinite(r) OR r > clock_timestamp() + interval '10 years' OR r >= start_before LIMIT 1);
+    IF bad IS NOT NULL THEN
+        PERFORM tenon.refuse('run_ats', bad, 'of times at most 10 years ahead, and before start_before');
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
@@ -620,11 +673,20 @@ BEGIN
     IF NOT tenon.is_retry(retry) THEN
         PERFORM tenon.refuse('retry', quote_literal(retry), 'polynomial, polynomial(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
     END IF;
-    IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
-        PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    IF trace IS NOT NULL THEN
+        PERFORM tenon.check_trace(trace);
     END IF;
     RETURN true;
 END $_$;
+
+CREATE FUNCTION tenon.check_exchange(exchange text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF octet_length(exchange) > 127 THEN
+        PERFORM tenon.refuse('exchange', format('of %s bytes', octet_length(exchange)), 'a text of at most 127 bytes; an empty one is the default exchange');
+    END IF;
+END $$;
 
 CREATE FUNCTION tenon.check_length(argument text, value text, chars_max integer) RETURNS void
     LANGUAGE plpgsql
@@ -786,6 +848,55 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.check_publish(exchange text, routing_key text, headers jsonb, content_type text, order_key text, expires interval, properties jsonb, trace text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    headers_bytes_max constant integer := 16384;
+    own               constant text[] := '{type,app_id,correlation_id,reply_to,content_encoding}';
+    k                 text;
+BEGIN
+    PERFORM tenon.check_exchange(exchange);
+    IF exchange IS NULL THEN
+        PERFORM tenon.refuse('exchange', NULL, 'a text of at most 127 bytes; an empty one is the default exchange');
+    ELSIF routing_key IS NULL THEN
+        PERFORM tenon.refuse('routing_key', NULL, 'a text, which may be empty');
+    ELSIF order_key = '' OR length(order_key) > 200 THEN
+        PERFORM tenon.refuse('order_key', quote_literal(order_key), '1 to 200 characters');
+    ELSIF expires NOT BETWEEN interval '1 millisecond' AND interval '365 days' THEN
+        PERFORM tenon.refuse('expires', expires::text, '1 millisecond to 365 days');
+    END IF;
+    PERFORM tenon.check_short('routing_key', routing_key);
+    PERFORM tenon.check_short('content_type', content_type);
+    IF trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+        PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    ELSIF jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > headers_bytes_max THEN
+        PERFORM tenon.refuse('headers', headers::text, format('an object of at most %s bytes of JSON', headers_bytes_max));
+    END IF;
+    FOR k IN SELECT jsonb_object_keys(headers) LOOP
+        IF octet_length(k) NOT BETWEEN 1 AND 128 OR k LIKE 'tenon-%' THEN
+            PERFORM tenon.refuse('the name of a header', quote_literal(k), '1 to 128 bytes, and does not begin with tenon-');
+        END IF;
+    END LOOP;
+    IF properties IS NOT NULL THEN
+        PERFORM tenon.check_object('properties', properties, own || '{priority}');
+        FOREACH k IN ARRAY own LOOP
+            IF jsonb_typeof(properties -> k) <> 'string' THEN
+                PERFORM tenon.refuse('properties.' || k, (properties -> k)::text, 'a text');
+            END IF;
+            PERFORM tenon.check_short('properties.' || k, properties ->> k);
+        END LOOP;
+        IF jsonb_typeof(properties -> 'priority') <> 'number' OR (properties ->> 'priority')::numeric NOT IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) THEN
+            PERFORM tenon.refuse('properties.priority', (properties -> 'priority')::text, '0 to 9');
+        END IF;
+    END IF;
+    IF NOT tenon.may_publish(exchange) THEN
+        RAISE EXCEPTION 'tenon: role % may not publish to exchange %', session_user, quote_literal(exchange)
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'The role is confined to other exchanges (tenon.publisher); the owner of the schema can change that with tenon setup --grant-publisher.';
+    END IF;
+END $_$;
+
 CREATE FUNCTION tenon.check_retry(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -826,6 +937,29 @@ BEGIN
     PERFORM tenon.check_allowed(kind, queue, tenon.tick_payload(document, clock_timestamp()));
 END $$;
 
+CREATE FUNCTION tenon.check_short(argument text, value text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF octet_length(value) > 255 THEN
+        PERFORM tenon.refuse(argument, format('of %s bytes', octet_length(value)), 'at most 255 bytes of UTF-8');
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_tags(tags text[]) RETURNS text[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    tags_max constant integer := 10;
+    kept text[] := (SELECT array_agg(u.tag ORDER BY u.place) FROM (SELECT t.tag, min(t.place) AS place FROM unnest(tags) WITH ORDINALITY t (tag, place) GROUP BY t.tag) u);
+    bad  text := (SELECT coalesce(quote_literal(left(k, 100)), 'NULL') FROM unnest(kept) k WHERE (length(k) BETWEEN 1 AND 100) IS NOT TRUE LIMIT 1);
+BEGIN
+    IF bad IS NOT NULL OR cardinality(kept) > tags_max THEN
+        PERFORM tenon.refuse('tags', coalesce(bad, format('of %s elements', cardinality(kept))), 'an array of up to 10 texts of 1 to 100 characters');
+    END IF;
+    RETURN kept;
+END $$;
+
 CREATE FUNCTION tenon.check_target(queue text, kind text, everything boolean) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -840,6 +974,15 @@ BEGIN
     PERFORM tenon.check_enqueue(coalesce(kind, 'a'), queue, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     PERFORM tenon.settings();
 END $$;
+
+CREATE FUNCTION tenon.check_trace(trace text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+    IF trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+        PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    END IF;
+END $_$;
 
 CREATE FUNCTION tenon.check_unique(unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, run_at timestamp with time zone, delay interval) RETURNS boolean
     LANGUAGE plpgsql
@@ -921,7 +1064,7 @@ CREATE FUNCTION tenon.claim_alone(worker uuid, queues text[], kinds text[]) RETU
           FROM first f WHERE t.id = ANY (ARRAY[f.id])
         RETURNING t.*
     ), marked AS (
-        UPDATE tenon.suspect s SET claims = c.claims FROM claimed c WHERE s.task_id = c.id
+        UPDATE tenon.suspect s SET claims = c.claims FROM claimed c WHERE s.task_id = ANY (ARRAY[c.id])
     )
     SELECT * FROM claimed
 $_$;
@@ -1159,14 +1302,15 @@ BEGIN
                                mins => coalesce(minute, tenon.cron_next(c.minutes, 0)));
 END $$;
 
-CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint, limits text[])
+CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint, limits text[], limit_keys text[])
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key,
            CASE WHEN k.limited OR q.limited
-                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END
+                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END,
+           k.limit_keys
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
@@ -1191,6 +1335,23 @@ BEGIN
          ended AS (DELETE FROM tenon.history e WHERE e.id = ANY (seen) RETURNING e.id)
     SELECT array_agg(g.id) INTO gone FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) g;
     RETURN gone;
+END $$;
+
+CREATE FUNCTION tenon.delete_messages(ids bigint[] DEFAULT NULL::bigint[], exchange text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    picked bigint[] := tenon.messages_of(ids, exchange);
+    n integer;
+BEGIN
+    UPDATE tenon.message m SET expires_at = '-infinity', retry_at = CASE WHEN m.failed_at IS NOT NULL THEN clock_timestamp() END WHERE m.id = ANY (picked);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    PERFORM tenon.note_audit('delete_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
+    PERFORM tenon.call_relay();
+    RETURN n;
 END $$;
 
 CREATE FUNCTION tenon.delete_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL::text) RETURNS bigint
@@ -1228,6 +1389,25 @@ CREATE FUNCTION tenon.depth_fresh() RETURNS SETOF timestamp with time zone
      WHERE counted_at > statement_timestamp() - greatest(interval '5 min', took_ms * interval '40 ms')
 $$;
 
+CREATE FUNCTION tenon.drain(worker uuid, why text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+DECLARE
+    told text;
+BEGIN
+    PERFORM tenon.check_length('why', why, 1000);
+    UPDATE tenon.worker w SET state = 'draining' WHERE w.id = drain.worker AND w.state = 'alive' AND w.ended_at IS NULL
+    RETURNING format('%s, pid %s', w.host, w.pid) INTO told;
+    IF told IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('tenon_wakeup', 'pause');
+    PERFORM tenon.note_audit('drain', jsonb_build_object('worker', drain.worker, 'on', told, 'why', why), 1);
+    RETURN true;
+END $$;
+
 CREATE FUNCTION tenon.drop_history() RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1241,10 +1421,15 @@ BEGIN
     SELECT o.parent, o.part INTO due
       FROM (SELECT p.parent, p.part, min(p.begun_at) OVER newer AS ended_at, sum(p.n) OVER newer AS n_newer
               FROM tenon.partitions() p
+             WHERE p.part > 0
             WINDOW newer AS (PARTITION BY p.parent ORDER BY p.part ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)) o
      WHERE o.part < pg_sequence_last_value(format('tenon.%I', o.parent || '_part')::regclass)
-       AND (o.ended_at <= now() - CASE o.parent WHEN 'attempt' THEN s.attempt_keep ELSE greatest(s.history_keep, interval '1 hour') END
+       AND (o.ended_at <= now() - greatest(CASE o.parent WHEN 'history' THEN s.history_keep WHEN 'attempt' THEN s.attempt_keep
+                                                         WHEN 'message_sent' THEN s.outbox_keep WHEN 'log_line' THEN s.log_keep END,
+                                           interval '1 hour')
             OR o.n_newer > s.history_rows_max)
+       AND NOT EXISTS (SELECT FROM tenon.partition q JOIN tenon.kind k ON k.history_keep > s.history_keep AND k.name <> ALL (q.swept)
+                        WHERE q.parent = o.parent AND q.part = o.part AND o.parent = 'history')
      ORDER BY o.ended_at, o.part LIMIT 1;
     IF due.part IS NULL THEN
         RETURN NULL;
@@ -1303,14 +1488,14 @@ BEGIN
     PERFORM tenon.need_partition();
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS steps)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS kept)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, outcome,
-                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, timeout_ms,
-                               max_attempts, retry, progress, max_crashes)
+                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, step_names, timeout_ms,
+                               max_attempts, retry, progress, max_crashes, tags)
     SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures,
            crashes, priority, end_tasks.outcome, queue, kind, payload, unique_key, trace,
-           coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, steps, timeout_ms,
-           max_attempts, retry, progress, max_crashes
+           coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, (g.kept).steps, (g.kept).names,
+           timeout_ms, max_attempts, retry, progress, max_crashes, tags
       FROM gone g;
 END $$;
 
@@ -1387,7 +1572,7 @@ BEGIN
         SELECT i.id AS noted, w.parent, w.on_dead, o.state AS own
           FROM noted i
          CROSS JOIN LATERAL (SELECT v.parent, v.on_dead FROM tenon.flow_wait v
-                              WHERE v.task = i.id AND v.parent > i.beyond ORDER BY v.parent LIMIT look_at + 1) w
+                              WHERE v.task = ANY (ARRAY[i.id]) AND v.parent > i.beyond ORDER BY v.task, v.parent LIMIT look_at + 1) w
           LEFT JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i.id LIMIT 1) o ON true
     ), over AS (
         SELECT c.task, c.parent, c.cancel FROM child c
@@ -1411,7 +1596,7 @@ BEGIN
     rest := met.rest;
     rest_beyond := met.rest_beyond;
     DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
-     WHERE w.task = o.task AND w.parent = o.parent;
+     WHERE w.task = ANY (ARRAY[o.task]) AND w.parent = ANY (ARRAY[o.parent]);
     doomed := to_cancel || met.doomed;
     SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
            coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}'),
@@ -1419,8 +1604,8 @@ BEGIN
       INTO free, limited, asking
       FROM tenon.task t
      WHERE t.id = ANY (anew || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
-       -- the last parent first, which mostly ends last: so that it is found at once
-       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
+       -- the last parent first, which mostly ends last: so that it is found at once; in the order of the primary key, the only index for it
+       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = ANY (ARRAY[t.id]) ORDER BY w.task DESC, w.parent DESC LIMIT 1) IS NULL;
     ours := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(asking));
     freed := CASE WHEN free <> '{}' THEN tenon.unblock(ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(asking))) ELSE '{}' END;
     FOREACH one IN ARRAY asking LOOP
@@ -1455,12 +1640,12 @@ CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal int
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status ([0-9]{1,9})|killed by signal ([0-9]{1,9}))\M') m
 $$;
 
-CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
     SELECT (tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                 unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                flow, depends_on, on_parent_dead, trace, notify, announced)).id
+                                flow, depends_on, on_parent_dead, tags, trace, notify, announced)).id
 $$;
 
 CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
@@ -1515,10 +1700,11 @@ CREATE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, depends_on bigi
         run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
         max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
         limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
-        flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+        flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead',
+        tags => CASE WHEN $1 ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'tags')) END, trace => $1 ->> 'trace', notify => false, announced => false)).id
 $_$;
 
-CREATE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text, tags text[], trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
@@ -1539,7 +1725,7 @@ DECLARE
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, tags, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
@@ -1548,6 +1734,9 @@ BEGIN
             unique_for := tenon.seconds(unique_for);
             debounce := tenon.seconds(debounce);
             debounce_max := tenon.seconds(debounce_max);
+        END IF;
+        IF tags IS NOT NULL THEN
+            tags := tenon.check_tags(tags);
         END IF;
         IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
@@ -1564,8 +1753,8 @@ BEGIN
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, payload);
     END IF;
-    IF d.limits IS NOT NULL THEN
-        limit_keys := limit_keys || d.limits;
+    IF d.limits IS NOT NULL OR d.limit_keys IS NOT NULL AND limit_keys IS NULL THEN
+        limit_keys := coalesce(limit_keys, d.limit_keys) || d.limits;
         blocked := true;
         announced := false;
     END IF;
@@ -1579,18 +1768,18 @@ BEGIN
     LOOP
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
-                                enqueued_by, wanted_at, flow, limit_keys)
+                                enqueued_by, wanted_at, flow, limit_keys, tags)
         VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
                 coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                 coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
                 announced, d.queue, kind, payload, bytes, unique_key, retry, trace,
-                session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
+                session_user, CASE WHEN blocked THEN due END, flow, limit_keys, tags)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     payload, unique_key, retry, trace, session_user, limit_keys,
+                     payload, unique_key, retry, trace, session_user, limit_keys, tags,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false, NULL);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -1624,15 +1813,15 @@ BEGIN
     RETURN added;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false, queues text[] DEFAULT NULL::text[], priorities integer[] DEFAULT NULL::integer[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[]) RETURNS bigint[]
     LANGUAGE sql
     AS $$
     SELECT tenon.enqueue_many_jsonb(kind, payloads::pg_catalog.jsonb[], queue, priority, run_at, delay, unique_keys, on_conflict,
                                     unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                    flow, depends_on, on_parent_dead, trace, notify, announced)
+                                    flow, depends_on, on_parent_dead, tags, trace, notify, announced, queues, priorities, run_ats, NULL)
 $$;
 
-CREATE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text, tags text[], trace text, notify boolean, announced boolean, queues text[], priorities integer[], run_ats timestamp with time zone[], traces text[]) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
@@ -1648,31 +1837,52 @@ DECLARE
     d       record;
     e       record;
     ids     bigint[];
+    these   bigint[];
 BEGIN
-    IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
-        limit_keys := tenon.check_limit_keys(limit_keys);
-        waits := tenon.check_parents(flow, depends_on, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
-        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
-    END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
-    IF unique_keys IS NOT NULL THEN
-        IF cardinality(unique_keys) <> cardinality(payloads) THEN
-            PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
-                                 format('as long as payloads, %s elements', cardinality(payloads)));
-        END IF;
+    IF num_nonnulls(unique_keys, queues, priorities, run_ats) > 0 THEN
+        PERFORM tenon.check_elements(cardinality(payloads), unique_keys, queues, priorities, run_ats, start_before);
+    END IF;
+    IF traces IS NOT NULL THEN
+        PERFORM tenon.check_trace(t) FROM unnest(traces) t WHERE t IS NOT NULL;
+    END IF;
+    IF num_nonnulls(unique_keys, queues) > 0 THEN
         ids := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
+    END IF;
+    IF unique_keys IS NOT NULL THEN
         -- in sorted order, so that no two calls wait for each other's keys in a circle
-        FOR e IN SELECT * FROM unnest(payloads, unique_keys) WITH ORDINALITY a (p, u, place) ORDER BY u COLLATE "C", place LOOP
-            ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, queue, priority, run_at, delay, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
+        FOR e IN SELECT * FROM unnest(payloads, unique_keys, queues, priorities, run_ats) WITH ORDINALITY a (p, u, q, level, start, place)
+                  ORDER BY u COLLATE "C", place LOOP
+            ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, coalesce(e.q, queue), coalesce(e.level, priority), coalesce(e.start, run_at),
+                                                 CASE WHEN e.start IS NULL THEN delay END, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
                                                  CASE WHEN e.u IS NOT NULL THEN unique_for END, CASE WHEN e.u IS NOT NULL THEN debounce END,
                                                  CASE WHEN e.u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
-                                                 limit_keys, flow, depends_on, on_parent_dead, trace, notify, announced)).id;
+                                                 limit_keys, flow, depends_on, on_parent_dead, tags, trace, notify, announced)).id;
         END LOOP;
         RETURN ids;
     END IF;
+    IF queues IS NOT NULL THEN
+        FOR e IN SELECT coalesce(a.q, queue) AS q, array_agg(a.p ORDER BY a.place) AS p, array_agg(a.level ORDER BY a.place) AS levels,
+                        array_agg(a.start ORDER BY a.place) AS starts, array_agg(a.place ORDER BY a.place) AS places
+                   FROM unnest(payloads, queues, priorities, run_ats) WITH ORDINALITY a (p, q, level, start, place) GROUP BY 1 ORDER BY 1 LOOP
+            these := tenon.enqueue_many_jsonb(kind, e.p, e.q, priority, run_at, delay, NULL, on_conflict, unique_for, debounce, debounce_max,
+                                             start_before, max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, tags, trace,
+                                             notify, announced, NULL, e.levels, e.starts, NULL);
+            FOR i IN 1..cardinality(these) LOOP
+                ids[e.places[i]] := these[i];
+            END LOOP;
+        END LOOP;
+        RETURN ids;
+    END IF;
+    IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
+        limit_keys := tenon.check_limit_keys(limit_keys);
+        waits := tenon.check_parents(flow, depends_on, on_parent_dead, NULL);
+        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+    END IF;
     checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+    tags := tenon.check_tags(tags);
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF NOT FOUND THEN
         PERFORM tenon.settings();
@@ -1680,20 +1890,21 @@ BEGIN
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
     END IF;
-    IF d.limits IS NOT NULL THEN
-        limit_keys := limit_keys || d.limits;
+    IF d.limits IS NOT NULL OR d.limit_keys IS NOT NULL AND limit_keys IS NULL THEN
+        limit_keys := coalesce(limit_keys, d.limit_keys) || d.limits;
         blocked := true;
     END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
-        SELECT CASE WHEN blocked THEN 'infinity' WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys, tags)
+        SELECT CASE WHEN blocked THEN 'infinity' WHEN a.start > at THEN a.start ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
-               coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
-               session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
-          FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(payloads) p OFFSET 0) a  -- in their order
-         WHERE bytes <= d.payload_bytes_max
+               coalesce(max_attempts, d.max_attempts), coalesce(a.level, priority, d.priority), coalesce(a.start > at, false) AND NOT blocked,
+               coalesce(announced, false) AND coalesce(a.start <= at, true) AND NOT blocked, d.queue, kind, a.p, a.bytes, retry, coalesce(a.trace, trace),
+               session_user, CASE WHEN blocked THEN greatest(a.start, at) END, flow, limit_keys, tags
+          FROM (SELECT u.p, u.level, coalesce(u.start, due) AS start, u.trace, octet_length(u.p::text) AS bytes
+                  FROM unnest(payloads, priorities, run_ats, traces) u (p, level, start, trace) OFFSET 0) a  -- in their order
+         WHERE a.bytes <= d.payload_bytes_max
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
@@ -1713,16 +1924,18 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, depends_on bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, tags text[] DEFAULT NULL::text[], trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
     LANGUAGE sql
     AS $$
     SELECT tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                               flow, depends_on, on_parent_dead, trace, notify, announced)
+                               flow, depends_on, on_parent_dead, tags, trace, notify, announced)
 $$;
 
 CREATE FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[]) RETURNS void
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -1748,7 +1961,7 @@ BEGIN
         END LOOP;
         ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, depends_on);
     END LOOP;
-    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
+    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = ANY (ARRAY[n.id]) AND n.name IS NOT NULL;
 EXCEPTION WHEN data_exception OR insufficient_privilege THEN
     GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
     RAISE EXCEPTION '% (in tasks[%]%)', SQLERRM, i - 1, coalesce(', ' || quote_literal(names[i]), '')
@@ -1789,7 +2002,7 @@ CREATE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with time zo
     LANGUAGE sql
     AS $$
     SELECT tenon.enqueue(s.kind, tenon.tick_payload(s.payload, tick), queue => s.queue, priority => s.priority,
-                         max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms')
+                         max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms', tags => ARRAY[s.name])
 $$;
 
 CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
@@ -1927,6 +2140,7 @@ CREATE FUNCTION tenon.few(f tenon.filter, place text, moment timestamp with time
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_bitmapscan TO 'on'
     SET standard_conforming_strings TO 'on'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
@@ -1942,6 +2156,11 @@ BEGIN
             WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key LIMIT most + 1)
             WHEN 'dead' THEN ARRAY(SELECT d.id FROM tenon.dead d WHERE d.unique_key = f.unique_key LIMIT most + 1)
             ELSE ARRAY(SELECT h.id FROM tenon.history h WHERE h.unique_key = f.unique_key LIMIT most + 1) END;
+    ELSIF f.tags IS NOT NULL THEN
+        few := CASE place
+            WHEN 'task' THEN ARRAY(SELECT t.id FROM tenon.task t WHERE t.tags && f.tags LIMIT most + 1)
+            WHEN 'dead' THEN ARRAY(SELECT d.id FROM tenon.dead d WHERE d.tags && f.tags LIMIT most + 1)
+            ELSE ARRAY(SELECT h.id FROM tenon.history h WHERE h.tags && f.tags LIMIT most + 1) END;
     ELSIF place = 'history' AND f.states <@ '{blocked,scheduled,ready,running,retrying,cancelled,expired,dead}' THEN
         few := ARRAY(SELECT h.id FROM tenon.history h WHERE h.outcome <> 'done' AND h.outcome = ANY (f.states) LIMIT most + 1);
     ELSIF place = 'task' AND f.states <@ '{blocked,scheduled,retrying,done,cancelled,expired,dead}' THEN
@@ -2013,7 +2232,7 @@ CREATE FUNCTION tenon.fill_parents(ids bigint[]) RETURNS void
       FROM (SELECT k.id, tenon.with_parents(k.id, k.payload, s.payload_bytes_max) AS payload
               FROM tenon.setting s, tenon.task k
              WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null' OFFSET 0) p
-     WHERE t.id = p.id AND p.payload IS NOT NULL
+     WHERE t.id = ANY (ARRAY[p.id]) AND p.payload IS NOT NULL
 $_$;
 
 CREATE FUNCTION tenon.filter_ids(value jsonb) RETURNS bigint[]
@@ -2044,7 +2263,8 @@ CREATE FUNCTION tenon.filter_keys() RETURNS TABLE(key text, allowed text)
            ('trace', 'a text'),
            ('enqueued_by', 'a role'),
            ('flow', 'the number of a flow'),
-           ('limit_key', 'a key of limits, such as "tenant:42"')
+           ('limit_key', 'a key of limits, such as "tenant:42"'),
+           ('tag', 'a tag, or an array of them, of which the task has at least one')
 $_$;
 
 CREATE FUNCTION tenon.filter_path(value jsonb) RETURNS jsonpath
@@ -2121,6 +2341,7 @@ BEGIN
         WHEN 'enqueued_by' THEN f.enqueued_by := tenon.filter_text(value);
         WHEN 'flow' THEN f.flow := coalesce(value #>> '{}', '')::bigint;  -- NULL would be any
         WHEN 'limit_key' THEN f.limit_key := tenon.filter_text(value);
+        WHEN 'tag' THEN f.tags := tenon.filter_texts(value);
     END CASE;
     RETURN f;
 END $$;
@@ -2132,10 +2353,17 @@ CREATE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL::text, cursor big
     AS $$
 DECLARE
     newest boolean := NOT coalesce(oldest, act IS NOT NULL);
+    f      tenon.filter := tenon.read_filter(filter, act);
 BEGIN
     PERFORM tenon.check_most(most);
-    SELECT s.ids, s.next INTO ids, next
-      FROM tenon.search(tenon.read_filter(filter, act), newest, cursor, most, limit_ms) s;
+    IF NOT tenon.may_see('') THEN  -- a producer
+        IF f.enqueued_by <> session_user THEN
+            ids := '{}';
+            RETURN;
+        END IF;
+        f.enqueued_by := session_user;
+    END IF;
+    SELECT s.ids, s.next INTO ids, next FROM tenon.search(f, newest, cursor, most, limit_ms) s;
     share := coalesce(least(next::double precision / pg_sequence_last_value(pg_get_serial_sequence('tenon.task', 'id')), 1), 1);
     share := CASE WHEN newest AND next IS NOT NULL THEN 1 - share ELSE share END;
 END $$;
@@ -2164,9 +2392,9 @@ BEGIN
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                last_error, result, enqueued_by)
+                                last_error, result, enqueued_by, tags)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
+           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by, tags
       FROM gone
     RETURNING history.queue, history.kind INTO held;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
@@ -2210,9 +2438,9 @@ BEGIN
     ), kept AS (
         INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                    last_error, result, enqueued_by)
+                                    last_error, result, enqueued_by, tags)
         SELECT moment, g.id, g.run_at, g.start_time, g.created_at, g.worker_id, g.claims, g.failures, g.crashes,
-               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by
+               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by, g.tags
           FROM gone g
     )
     SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}'),
@@ -2358,8 +2586,30 @@ CREATE FUNCTION tenon.fold_minutes() RETURNS void
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
            run_us = m.run_us + excluded.run_us;
-    DELETE FROM tenon.minute WHERE minute < now() - interval '25 hours';
+    WITH gone AS (
+        DELETE FROM tenon.minute m
+         WHERE m.minute < now() - interval '25 hours'
+           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
+        RETURNING m.*
+    )
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
+    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
+           sum(failed), sum(dead), sum(wait_us), sum(run_us)
+      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
+    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
+       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
+           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
+           run_us = m.run_us + excluded.run_us;
+    DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;
+
+CREATE FUNCTION tenon.form_of(type regtype) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    SELECT CASE WHEN $1 IN ('pg_catalog.json'::pg_catalog.regtype, 'pg_catalog.jsonb'::pg_catalog.regtype,
+                            'pg_catalog.json[]'::pg_catalog.regtype, 'pg_catalog.jsonb[]'::pg_catalog.regtype) THEN 'json'
+                WHEN $1 IN ('pg_catalog.bytea'::pg_catalog.regtype, 'pg_catalog.bytea[]'::pg_catalog.regtype) THEN 'bytea' ELSE 'text' END
+$_$;
 
 CREATE FUNCTION tenon.go_on_at(cursor regclass, place bigint) RETURNS void
     LANGUAGE plpgsql
@@ -2375,6 +2625,12 @@ CREATE FUNCTION tenon.grant_cleaner(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
     AS $$ SELECT tenon.grant_parts('{cleaner}', role) $$;
+
+CREATE FUNCTION tenon.grant_intake(role text) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$ SELECT tenon.grant_parts('{intake}', role) $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
     LANGUAGE sql
@@ -2417,6 +2673,20 @@ BEGIN
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.grant_publisher(role text, exchanges text[] DEFAULT NULL::text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.grant_parts('{publisher}', role);
+    DELETE FROM tenon.publisher p WHERE p.role = quote_ident(role)::regrole;
+    IF exchanges IS NOT NULL THEN
+        INSERT INTO tenon.publisher VALUES (quote_ident(role)::regrole, exchanges);
     END IF;
 END $$;
 
@@ -2525,6 +2795,16 @@ BEGIN
     RETURN held;
 END $$;
 
+CREATE FUNCTION tenon.hold_relay(token bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM tenon.relay r WHERE r.token = hold_relay.token FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'tenon: another session relays' USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.hold_schedule(name text, source text) RETURNS tenon.schedule
     LANGUAGE plpgsql
     AS $$
@@ -2608,6 +2888,16 @@ CREATE FUNCTION tenon.home_text(h tenon.home) RETURNS text
     SELECT concat_ws(' ', 'database', ($1).database || '/' || ($1).relation, 'of system', coalesce(($1).system::text, 'unknown'),
                      'named ' || ($1).name)
 $_$;
+
+CREATE FUNCTION tenon.intake_begin(queue text, OUT payload_bytes_max integer, OUT next_offset bigint) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+BEGIN
+    payload_bytes_max := (tenon.settings()).payload_bytes_max;
+    SELECT p.next_offset INTO next_offset FROM tenon.stream_place p WHERE p.stream = queue;
+END $$;
 
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
     LANGUAGE sql STABLE
@@ -2803,6 +3093,20 @@ BEGIN
     RETURN b;
 END $$;
 
+CREATE FUNCTION tenon.kinds_in(relation regclass) RETURNS SETOF text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE format('WITH RECURSIVE named AS ('
+        ' (SELECT kind FROM %1$s ORDER BY kind LIMIT 1)'
+        ' UNION ALL SELECT (SELECT t.kind FROM %1$s t WHERE t.kind > n.kind ORDER BY t.kind LIMIT 1) FROM named n WHERE n.kind IS NOT NULL)'
+        ' SELECT kind FROM named WHERE kind IS NOT NULL', relation);
+END $_$;
+
 CREATE FUNCTION tenon.last_of_steps(act text, ids bigint[]) RETURNS bigint
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2817,7 +3121,7 @@ DECLARE
     held  record;
 BEGIN
     FOR held IN SELECT t.id, t.step_count + t.step_bytes / 1000 AS n, NULL::jsonb AS steps FROM tenon.task t
-                 WHERE act = 'cancel' AND t.id = ANY (ids) AND t.step_count IS NOT NULL
+                 WHERE act IN ('cancel', 'undo') AND t.id = ANY (ids) AND t.step_count IS NOT NULL
                 UNION ALL
                 SELECT d.id, pg_column_size(d.steps) / 1000, d.steps FROM tenon.dead d
                  WHERE act = 'retry' AND d.id = ANY (ids) AND d.steps IS NOT NULL
@@ -3425,8 +3729,10 @@ CREATE TABLE tenon.dead (
     compensates bigint,
     limit_keys text[],
     steps jsonb,
+    step_names text[],
     progress jsonb,
     max_crashes integer,
+    tags text[],
     CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
@@ -3470,11 +3776,13 @@ CREATE TABLE tenon.history (
     enqueued_by text,
     limit_keys text[],
     steps jsonb,
+    step_names text[],
     timeout_ms bigint,
     max_attempts integer,
     retry text,
     progress jsonb,
-    max_crashes integer
+    max_crashes integer,
+    tags text[]
 )
 PARTITION BY LIST (part);
 
@@ -3491,6 +3799,7 @@ CREATE TABLE tenon.suspect (
 
 CREATE TABLE tenon.task_step (
     task_id bigint NOT NULL,
+    "position" integer NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
     value jsonb NOT NULL
 )
@@ -3537,7 +3846,14 @@ CREATE VIEW tenon.tasks AS
                FROM tenon.task_step s
               WHERE (s.task_id = t.id))
             ELSE NULL::jsonb
-        END AS steps
+        END AS steps,
+        CASE
+            WHEN (t.step_count IS NOT NULL) THEN ( SELECT array_agg((s.name COLLATE "default") ORDER BY s."position") AS array_agg
+               FROM tenon.task_step s
+              WHERE (s.task_id = t.id))
+            ELSE NULL::text[]
+        END AS step_names,
+    t.tags
    FROM tenon.task t
 UNION ALL
  SELECT f.id,
@@ -3568,7 +3884,9 @@ UNION ALL
            FROM tenon.flow_task m
           WHERE (m.id = f.id)) AS flow,
     f.limit_keys,
-    f.steps
+    f.steps,
+    f.step_names,
+    f.tags
    FROM tenon.history f
 UNION ALL
  SELECT d.id,
@@ -3599,7 +3917,9 @@ UNION ALL
            FROM tenon.flow_task m
           WHERE (m.id = d.id)) AS flow,
     d.limit_keys,
-    d.steps
+    d.steps,
+    d.step_names,
+    d.tags
    FROM tenon.dead d;
 
 CREATE FUNCTION tenon.list(filter jsonb DEFAULT '{}'::jsonb, cursor bigint DEFAULT NULL::bigint, most integer DEFAULT 100, oldest boolean DEFAULT false) RETURNS SETOF tenon.tasks
@@ -3647,6 +3967,10 @@ BEGIN
     RETURN true;
 END $$;
 
+CREATE FUNCTION tenon.lock_order(order_key text) RETURNS void
+    LANGUAGE sql
+    AS $_$ SELECT pg_advisory_xact_lock(hashtextextended('tenon order ' || $1, 0)) $_$;
+
 CREATE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -3659,6 +3983,81 @@ BEGIN
          WHERE l.name = ANY (ARRAY(SELECT unnest(tenon.limit_names(k.key)) FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
                                 WHERE r.max_starts IS NOT NULL))
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
+END $$;
+
+CREATE FUNCTION tenon.log_fields_kept(fields text) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+DECLARE
+    value jsonb;
+BEGIN
+    value := fields::jsonb;
+    RETURN CASE WHEN tenon.printed_bytes(value) <= 4096 THEN value END;  -- a few bytes of text may print as many: 1e-16383
+EXCEPTION WHEN others THEN
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tenon.log_message(claim text, message text, level text DEFAULT 'info'::text, fields jsonb DEFAULT NULL::jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    message_bytes_max constant integer := 4096;
+    fields_bytes_max  constant integer := 2048;
+    lines_max         constant integer := 1000;
+    bytes_max         constant integer := 262144;
+    rest_left_out     constant text := '1,000 lines or 256 KiB; the rest of this attempt is left out';
+    newest integer := pg_sequence_last_value('tenon.log_line_part');
+    fence  record;
+    held   record;
+    logged record;
+    fills  boolean;
+BEGIN
+    fence := tenon.read_claim(claim);
+    SELECT t.queue, t.kind, 1 + t.failures + t.crashes AS attempt INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    IF fence.key = 0 OR (tenon.settings()).log_keep = interval '0' THEN
+        RETURN;
+    END IF;
+    SELECT count(*) AS n, coalesce(sum(octet_length(l.message) + coalesce(octet_length(l.fields::text), 0)), 0) AS bytes,
+           bool_or(l.message = rest_left_out) IS TRUE AS was_full
+      INTO logged
+      FROM tenon.log_line l
+     WHERE l.task_id = fence.id AND l.attempt = held.attempt AND l.part BETWEEN newest - 1 AND newest;
+    IF logged.was_full THEN
+        RETURN;
+    END IF;
+    message := tenon.log_text_kept(coalesce(message, ''), message_bytes_max);
+    IF jsonb_typeof(fields) <> 'object' OR tenon.printed_bytes(fields) > fields_bytes_max THEN
+        fields := NULL;
+    END IF;
+    fills := logged.n >= lines_max OR logged.bytes + octet_length(message) + coalesce(octet_length(fields::text), 0) > bytes_max;
+    PERFORM tenon.need_partition('log_line');
+    INSERT INTO tenon.log_line (task_id, attempt, level, message, fields)
+    SELECT fence.id, held.attempt, CASE WHEN fills THEN 'warning' WHEN level IN ('error', 'warning', 'debug') THEN level ELSE 'info' END,
+           CASE WHEN fills THEN rest_left_out ELSE message END, CASE WHEN NOT fills THEN fields END;
+END $$;
+
+CREATE FUNCTION tenon.log_text_kept(message text, bytes_max integer) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    n integer := bytes_max / 2 - 5;
+BEGIN
+    IF octet_length(message) <= bytes_max THEN
+        RETURN message;
+    END IF;
+    -- by characters first, because a very long text is copied otherwise
+    WHILE octet_length(left(message, n)) > bytes_max / 2 - 5 OR octet_length(right(message, n)) > bytes_max / 2 - 5 LOOP
+        n := n * 3 / 4;
+    END LOOP;
+    RETURN left(message, n) || ' ... ' || right(message, n);
 END $$;
 
 CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
@@ -3735,7 +4134,9 @@ DECLARE
     s tenon.setting := tenon.settings();
 BEGIN
     RETURN tenon.make_partitions_of('history', greatest(s.history_keep, interval '1 hour') / 24, s.history_rows_max / 20)
-         + tenon.make_partitions_of('attempt', s.attempt_keep / 24, s.history_rows_max / 20);
+         + tenon.make_partitions_of('attempt', s.attempt_keep / 24, s.history_rows_max / 20)
+         + tenon.make_partitions_of('message_sent', greatest(s.outbox_keep, interval '1 hour') / 24, s.history_rows_max / 20)
+         + tenon.make_partitions_of('log_line', greatest(s.log_keep, interval '1 hour') / 24, s.history_rows_max / 20);
 END $$;
 
 CREATE FUNCTION tenon.make_partitions_of(parent text, age interval, rows_max bigint) RETURNS integer
@@ -3801,6 +4202,18 @@ CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$ SELECT made_by = session_user OR tenon.is_operator() $$;
 
+CREATE FUNCTION tenon.may_publish(exchange text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT coalesce(bool_or($1 = ANY (p.exchanges)), true)
+      FROM tenon.publisher p
+      JOIN pg_roles r ON r.oid = p.role
+     WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+       AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
+$_$;
+
 CREATE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3819,6 +4232,35 @@ CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
     SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
 $$;
 
+CREATE FUNCTION tenon.messages_of(ids bigint[], exchange text) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_exchange(exchange);
+    IF num_nonnulls(ids, exchange) <> 1 THEN
+        PERFORM tenon.refuse_call('neither or both of ids and exchange are given', 'Give the numbers of messages, or an exchange for all that it refused.');
+    END IF;
+    IF cardinality(ids) > 100000 THEN
+        PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
+    END IF;
+    RETURN ARRAY(SELECT m.id FROM tenon.message m
+                  WHERE m.id = ANY (ids) OR ids IS NULL AND m.failed_at IS NOT NULL AND m.exchange = exchange LIMIT 100000);
+END $$;
+
+CREATE FUNCTION tenon.messages_wait() RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM tenon.message m WHERE NOT m.held AND m.failed_at IS NULL)
+        OR EXISTS (SELECT FROM tenon.message m WHERE m.retry_at <= clock_timestamp());
+END $$;
+
 CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3836,11 +4278,99 @@ CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
      ORDER BY t.id
 $$;
 
-CREATE FUNCTION tenon.need_partition() RETURNS void
+CREATE TABLE tenon.message (
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    failed_at timestamp with time zone,
+    retry_at timestamp with time zone,
+    tries integer DEFAULT 0 NOT NULL,
+    held boolean DEFAULT false NOT NULL,
+    exchange text NOT NULL,
+    routing_key text NOT NULL,
+    order_key text,
+    message_id text NOT NULL,
+    content_type text NOT NULL,
+    headers jsonb,
+    properties jsonb,
+    trace text,
+    published_by text NOT NULL,
+    error text,
+    body bytea NOT NULL,
+    CONSTRAINT message_error_check CHECK ((length(error) <= 8192))
+);
+
+CREATE VIEW tenon.outbox AS
+ SELECT m.id,
+        CASE
+            WHEN (m.expires_at = '-infinity'::timestamp with time zone) THEN 'deleted'::text
+            WHEN (m.failed_at IS NOT NULL) THEN 'refused'::text
+            WHEN (m.expires_at <= statement_timestamp()) THEN 'expired'::text
+            WHEN m.held THEN 'held'::text
+            ELSE 'waiting'::text
+        END AS state,
+    m.created_at,
+    m.expires_at,
+    m.failed_at,
+    m.retry_at,
+    m.tries,
+    m.error,
+    m.exchange,
+    m.routing_key,
+    m.order_key,
+    m.message_id,
+    m.content_type,
+    m.headers,
+    m.properties,
+    m.trace,
+    m.published_by,
+    m.body
+   FROM tenon.message m;
+
+CREATE FUNCTION tenon.mine_published() RETURNS SETOF tenon.outbox
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+    SELECT o.*
+      FROM tenon.message m
+      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS near) s
+      CROSS JOIN LATERAL (SELECT ((m.xmin::text::bigint - s.near) & 4294967295) AS ahead) x
+      JOIN tenon.outbox o ON o.id = m.id
+     WHERE m.created_at >= now()
+       AND m.published_by = session_user
+       AND CASE WHEN m.created_at >= now()
+                THEN pg_xact_status((s.near + CASE WHEN x.ahead < 2147483648 THEN x.ahead ELSE x.ahead - 4294967296 END)::text::xid8) END = 'in progress'
+     ORDER BY m.id
+$$;
+
+CREATE FUNCTION tenon.must_see(id bigint, enqueued_by text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF tenon.may_see(enqueued_by) IS NOT TRUE THEN
+        RAISE EXCEPTION 'tenon: permission denied for task %: role % did not enqueue it', id, session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that enqueued it, or a reader.';
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.need_history_0() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+BEGIN
+    IF to_regclass('tenon.history_0') IS NULL THEN
+        PERFORM tenon.make_partition('history', 0);
+        CREATE INDEX history_0_kept ON tenon.history_0 (kind, finished_at);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.need_partition(parent text DEFAULT 'history'::text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF to_regclass('tenon.history_' || pg_sequence_last_value('tenon.history_part')) IS NULL THEN
+    IF to_regclass(format('tenon.%s_%s', parent, pg_sequence_last_value(format('tenon.%s_part', parent)::regclass))) IS NULL THEN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;
@@ -3851,6 +4381,18 @@ CREATE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
         OR t.step_count IS NOT NULL
 $$;
+
+CREATE FUNCTION tenon.newest_message(seen bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN coalesce((SELECT m.id FROM tenon.message m WHERE m.id > seen AND NOT m.held AND m.failed_at IS NULL ORDER BY m.id DESC LIMIT 1), 0);
+END $$;
 
 CREATE FUNCTION tenon.next_tick(cron text, zone text DEFAULT 'UTC'::text, after timestamp with time zone DEFAULT clock_timestamp()) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
@@ -4024,6 +4566,43 @@ CREATE FUNCTION tenon.oldest_transaction_ms() RETURNS bigint
     HAVING pg_has_role('pg_read_all_stats', 'USAGE')
 $$;
 
+CREATE FUNCTION tenon.once(consumer text, message_id text, keep interval DEFAULT NULL::interval) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    IF (length(consumer) BETWEEN 1 AND 200 AND consumer NOT LIKE 'intake:%') IS NOT TRUE THEN
+        PERFORM tenon.refuse('consumer', quote_literal(consumer), '1 to 200 characters, and does not begin with intake:');
+    ELSIF (octet_length(message_id) BETWEEN 1 AND 255) IS NOT TRUE THEN
+        PERFORM tenon.refuse('message_id', quote_literal(message_id), '1 to 255 bytes');
+    ELSIF extract(epoch FROM keep) NOT BETWEEN 1 AND 315576000 THEN
+        PERFORM tenon.refuse('keep', keep::text, '1 second to 10 years');
+    END IF;
+    INSERT INTO tenon.seen (message_id, consumer, until)
+    VALUES (message_id, consumer, clock_timestamp() + coalesce(tenon.seconds(keep), (tenon.settings()).once_keep))
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION tenon.outbox_depth(most bigint, OUT waiting bigint, OUT refused bigint, OUT at_least boolean, OUT oldest_ms bigint) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    SELECT count(*) FILTER (WHERE m.failed_at IS NULL), count(*) FILTER (WHERE m.failed_at IS NOT NULL), count(*) = most
+      INTO waiting, refused, at_least
+      FROM (SELECT o.failed_at FROM tenon.message o ORDER BY o.id DESC LIMIT most) m;
+    refused := greatest(refused, (SELECT count(*) FROM (SELECT FROM tenon.message o WHERE o.failed_at IS NOT NULL LIMIT most) f));
+    SELECT greatest(0, (extract(epoch FROM clock_timestamp() - m.created_at) * 1000)::bigint) INTO oldest_ms
+      FROM (SELECT o.created_at FROM tenon.message o WHERE NOT o.held AND o.failed_at IS NULL ORDER BY o.id LIMIT 1) m;
+END $$;
+
 CREATE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4101,7 +4680,9 @@ CREATE FUNCTION tenon.partitions() RETURNS TABLE(parent text, part integer, begu
                c.relpages > 0 AND c.reltuples > 0 AS is_analyzed, pg_stat_get_live_tuples(c.oid) AS live,
                pg_relation_size(c.oid) / current_setting('block_size')::integer AS pages
           FROM pg_inherits i JOIN pg_class h ON h.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass) AND c.relname ~ '^(history|attempt)_[0-9]{1,9}$'
+         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass, 'tenon.message_sent'::regclass,
+                              'tenon.log_line'::regclass)
+           AND c.relname ~ '^(history|attempt|message_sent|log_line)_[0-9]{1,9}$'
     ), known AS (
         SELECT k.parent, sum(k.reltuples)::float8 / sum(k.relpages) AS rows_of_a_page FROM child k WHERE k.is_analyzed GROUP BY k.parent
     )
@@ -4248,8 +4829,11 @@ BEGIN
     END IF;
     UPDATE tenon.task t SET progress = nullif(value, 'null')
      WHERE t.id = fence.id AND t.claim_key = fence.key
-    RETURNING t.queue, t.kind INTO held;
+    RETURNING t.queue, t.kind, t.watched INTO held;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    IF held.watched THEN
+        PERFORM pg_notify('tenon_progress', fence.id::text);
+    END IF;
 END $$;
 
 CREATE FUNCTION tenon.progress_kept(line text) RETURNS jsonb
@@ -4272,6 +4856,69 @@ CREATE FUNCTION tenon.progress_mark(t tenon.task) RETURNS bigint
     SET standard_conforming_strings TO 'on'
     RETURN hashtextextended(concat_ws(' '::text, (t).step_count, (t).progress), (0)::bigint);
 
+CREATE FUNCTION tenon.publish(exchange text, routing_key text, body anycompatible, headers jsonb DEFAULT NULL::jsonb, message_id text DEFAULT NULL::text, content_type text DEFAULT NULL::text, order_key text DEFAULT NULL::text, expires interval DEFAULT NULL::interval, properties jsonb DEFAULT NULL::jsonb, trace text DEFAULT NULL::text, notify boolean DEFAULT true) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+    SELECT (tenon.publish_bodies(exchange, routing_key, ARRAY[body::pg_catalog.text], tenon.form_of(pg_catalog.pg_typeof(body)), headers,
+                                 ARRAY[message_id], content_type, order_key, expires, properties, trace, notify))[1]
+$$;
+
+CREATE FUNCTION tenon.publish_bodies(exchange text, routing_key text, bodies text[], form text, headers jsonb, message_ids text[], content_type text, order_key text, expires interval, properties jsonb, trace text, notify boolean) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    body_bytes_max constant integer := 16777216;
+    at      timestamptz;
+    too_big integer;
+    ids     bigint[];
+BEGIN
+    PERFORM tenon.check_publish(exchange, routing_key, headers, content_type, order_key, tenon.seconds(expires), properties, trace);
+    IF bodies IS NULL OR cardinality(bodies) > 100000 OR array_position(bodies, NULL) IS NOT NULL THEN
+        PERFORM tenon.refuse('the body', coalesce('of ' || cardinality(bodies) || ' elements', 'NULL'),
+                             'a text, JSON or bytea; of tenon.publish_many an array of 0 to 100000 of them');
+    ELSIF cardinality(message_ids) <> cardinality(bodies) THEN
+        PERFORM tenon.refuse('message_ids', format('of %s elements', cardinality(message_ids)),
+                             format('as long as bodies, %s elements', cardinality(bodies)));
+    END IF;
+    PERFORM tenon.check_short('message_id', m) FROM unnest(message_ids) m;
+    too_big := (SELECT max(octet_length(b)) FROM unnest(bodies) b);
+    IF too_big > body_bytes_max AND form <> 'bytea' OR too_big > 4 * body_bytes_max THEN  -- as PostgreSQL prints it, a byte has up to four characters
+        PERFORM tenon.refuse('the body', format('of %s bytes', too_big), format('at most %s bytes long', body_bytes_max));
+    END IF;
+    IF order_key IS NOT NULL THEN
+        PERFORM tenon.lock_order(order_key);
+    END IF;
+    at := clock_timestamp();
+    WITH new AS (
+        INSERT INTO tenon.message (created_at, expires_at, exchange, routing_key, order_key, message_id, content_type, headers, properties, trace,
+                                   published_by, body)
+        SELECT at, at + tenon.seconds(expires), exchange, routing_key, order_key, coalesce(b.message_id, gen_random_uuid()::text),
+               coalesce(content_type, CASE form WHEN 'json' THEN 'application/json' WHEN 'bytea' THEN 'application/octet-stream' ELSE 'text/plain' END),
+               headers, properties, trace, session_user, b.bytes
+          FROM (SELECT m.message_id, CASE form WHEN 'bytea' THEN m.body::bytea ELSE convert_to(m.body, 'UTF8') END AS bytes
+                  FROM unnest(bodies, message_ids) WITH ORDINALITY m (body, message_id, place) ORDER BY m.place OFFSET 0) b
+         WHERE octet_length(b.bytes) <= body_bytes_max
+        RETURNING id)
+    SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
+    IF cardinality(ids) < cardinality(bodies) THEN
+        PERFORM tenon.refuse('the body', 'of more bytes', format('at most %s bytes long', body_bytes_max));
+    END IF;
+    IF coalesce(notify, true) AND ids <> '{}' THEN
+        PERFORM tenon.call_relay();
+    END IF;
+    RETURN ids;
+END $$;
+
+CREATE FUNCTION tenon.publish_many(exchange text, routing_key text, bodies anycompatiblearray, headers jsonb DEFAULT NULL::jsonb, message_ids text[] DEFAULT NULL::text[], content_type text DEFAULT NULL::text, order_key text DEFAULT NULL::text, expires interval DEFAULT NULL::interval, properties jsonb DEFAULT NULL::jsonb, trace text DEFAULT NULL::text, notify boolean DEFAULT true) RETURNS bigint[]
+    LANGUAGE sql
+    AS $$
+    SELECT tenon.publish_bodies(exchange, routing_key, bodies::pg_catalog.text[], tenon.form_of(pg_catalog.pg_typeof(bodies)), headers,
+                                message_ids, content_type, order_key, expires, properties, trace, notify)
+$$;
+
 CREATE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
@@ -4288,10 +4935,16 @@ DECLARE
     m integer;
     k integer;
     starts integer;
+    seen integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
-            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT least(16, most - n) FOR UPDATE SKIP LOCKED));
+            SELECT x.id
+              FROM tenon.kinds_in('tenon.dead') i (kind)
+              LEFT JOIN tenon.kind k ON k.name = i.kind
+             CROSS JOIN LATERAL (SELECT d.id FROM tenon.dead d WHERE d.kind = i.kind AND d.dead_at < now() - coalesce(k.dead_keep, s.dead_keep)
+                                  ORDER BY d.dead_at LIMIT least(16, most - n) FOR UPDATE SKIP LOCKED) x
+             LIMIT least(16, most - n)));
         GET DIAGNOSTICS m = ROW_COUNT;
         n := n + m;
         EXIT WHEN m = 0;
@@ -4310,7 +4963,11 @@ BEGIN
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + starts + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+    DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS seen = ROW_COUNT;
+    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
+         + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
 CREATE FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) RETURNS integer
@@ -4362,6 +5019,28 @@ BEGIN
     RETURN n;
 END $$;
 
+CREATE FUNCTION tenon.purge_kept(most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+DECLARE
+    n integer;
+BEGIN
+    IF to_regclass('tenon.history_0') IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE 'DELETE FROM tenon.history_0 WHERE ctid = ANY (ARRAY('
+        ' SELECT x.ctid FROM tenon.kinds_in(''tenon.history_0'') i (kind) LEFT JOIN tenon.kind k ON k.name = i.kind CROSS JOIN LATERAL ('
+        '   SELECT h.ctid FROM tenon.history_0 h WHERE h.kind = i.kind AND h.finished_at < now() - coalesce(k.history_keep, $1)'
+        '    ORDER BY h.finished_at LIMIT $2 FOR UPDATE SKIP LOCKED) x LIMIT $2))'
+        USING greatest((tenon.settings()).history_keep, interval '1 hour'), most;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END $_$;
+
 CREATE FUNCTION tenon.put_step(id bigint, name text, value jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4376,7 +5055,7 @@ BEGIN
     IF n = 1 THEN
         DELETE FROM tenon.task_step s WHERE s.task_id = id;
     END IF;
-    INSERT INTO tenon.task_step (task_id, name, value) VALUES (id, name, value);
+    INSERT INTO tenon.task_step (task_id, position, name, value) VALUES (id, n, name, value);
 END $$;
 
 CREATE FUNCTION tenon.queue_depth(rows_max bigint, queues_max bigint) RETURNS TABLE(queue text, kind text, ready bigint, running bigint, scheduled bigint, retrying bigint, blocked bigint, dead bigint, oldest_ready timestamp with time zone, at_least boolean, counted_at timestamp with time zone)
@@ -4543,6 +5222,32 @@ BEGIN
     key := ('x' || part[3])::bit(64)::bigint;
 END $$;
 
+CREATE FUNCTION tenon.read_description(description jsonb) RETURNS TABLE(what text, name text, path text, v jsonb)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    things_max constant integer := 10000;
+    sections constant text[] := '{queues,kinds,limits,schedules}';
+    s text;
+BEGIN
+    PERFORM tenon.check_object('description', description, sections || '{remove,source}'::text[]);
+    PERFORM tenon.check_object('remove', coalesce(description -> 'remove', '{}'), sections);
+    FOREACH s IN ARRAY sections LOOP
+        IF coalesce(jsonb_typeof(description #> ARRAY['remove', s]), 'array') <> 'array' THEN
+            PERFORM tenon.refuse('remove.' || s, description #>> ARRAY['remove', s], 'an array of names');
+        ELSIF coalesce(jsonb_typeof(description -> s), 'object') <> 'object' THEN
+            PERFORM tenon.refuse(s, description ->> s, 'an object with a key for each name');
+        END IF;
+        RETURN QUERY SELECT rtrim(s, 's'), n, 'remove.' || s, NULL::jsonb FROM jsonb_array_elements_text(description #> ARRAY['remove', s]) n;
+        RETURN QUERY SELECT rtrim(s, 's'), e.key, s || '.' || e.key, e.value FROM jsonb_each(description -> s) e;
+        PERFORM tenon.check_object(s || '.' || left(e.key, 100), e.value, tenon.sync_keys(rtrim(s, 's'))) FROM jsonb_each(description -> s) e;
+        IF (SELECT count(*) FROM jsonb_each(description -> s)) > things_max THEN
+            PERFORM tenon.refuse(s, 'of too many keys', format('an object with at most %s keys', things_max));
+        END IF;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION tenon.read_filter(filter jsonb, act text) RETURNS tenon.filter
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4574,6 +5279,7 @@ BEGIN
         END;
     END LOOP;
     f.states := tenon.filter_states(f, act);
+    f.undo := CASE WHEN act = 'undo' THEN true END;
     RETURN f;
 END $$;
 
@@ -4589,7 +5295,7 @@ BEGIN
                                            ELSE tasks::text END,
                              format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
     END IF;
-    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,depends_on,on_parent_dead,trace}')
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,depends_on,on_parent_dead,tags,trace}')
        FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
     names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
     SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
@@ -4615,7 +5321,7 @@ BEGIN
     parent := coalesce(bad.parent, '{}');
 END $$;
 
-CREATE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamp with time zone, unique_key text, again bigint, wanted_at timestamp with time zone, flow bigint, limit_keys text[], awaited boolean, crashes integer, step_count integer, was_cancelled boolean, keeps_steps boolean) RETURNS jsonb
+CREATE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamp with time zone, unique_key text, again bigint, wanted_at timestamp with time zone, flow bigint, limit_keys text[], awaited boolean, crashes integer, step_count integer, was_cancelled boolean, keeps_steps boolean) RETURNS tenon.kept_steps
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
@@ -4624,7 +5330,7 @@ CREATE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamp with
     AS $$
 #variable_conflict use_variable
 DECLARE
-    steps jsonb;
+    kept tenon.kept_steps;
 BEGIN
     IF again IS NOT NULL THEN
         INSERT INTO tenon.again_note (unique_key, kind) VALUES (unique_key, kind);
@@ -4646,7 +5352,8 @@ BEGIN
     END IF;
     IF step_count IS NOT NULL THEN
         IF keeps_steps THEN
-            steps := tenon.steps_of(id);
+            SELECT jsonb_object_agg(s.name, s.value), array_agg(s.name ORDER BY s.position) INTO kept.steps, kept.names
+              FROM tenon.task_step s WHERE s.task_id = id;
         END IF;
         DELETE FROM tenon.task_step s WHERE s.task_id = id;
     END IF;
@@ -4656,10 +5363,10 @@ BEGIN
     IF num_nonnulls(again, flow, limit_keys) > 0 THEN
         PERFORM tenon.call_settler();
     END IF;
-    RETURN steps;
+    RETURN kept;
 END $$;
 
-CREATE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false, keeps_steps boolean DEFAULT false) RETURNS jsonb
+CREATE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false, keeps_steps boolean DEFAULT false) RETURNS tenon.kept_steps
     LANGUAGE sql
     AS $$
     SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes,
@@ -4690,7 +5397,7 @@ BEGIN
                    UNION ALL
                    SELECT 4, 'done', NULL) e
             ORDER BY e.place LIMIT 1) s
-     WHERE m.id = i AND m.state IS DISTINCT FROM s.state;
+     WHERE m.id = ANY (ARRAY[i]) AND m.state IS DISTINCT FROM s.state;  -- looked up, whatever the table held when this was planned
 END $$;
 
 CREATE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines text[]) RETURNS TABLE(place integer, recorded boolean)
@@ -4825,6 +5532,160 @@ BEGIN
               HINT = 'A cron expression is minute hour day-of-month month day-of-week, such as 30 3 * * mon-fri, or a name such as @daily.';
 END $$;
 
+CREATE FUNCTION tenon.relay_begin() RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+DECLARE
+    new bigint := tenon.random_key();
+BEGIN
+    UPDATE tenon.relay r SET token = new;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'tenon: the table tenon.relay is empty'
+            USING ERRCODE = 'invalid_schema_name', HINT = 'Run tenon setup: it restores the row.';
+    END IF;
+    RETURN new;
+END $$;
+
+CREATE FUNCTION tenon.relay_done(token bigint, done bigint[], expired bigint[], busy text[], OUT first bigint, OUT last bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    keep boolean := (tenon.settings()).outbox_keep > interval '0';
+    keys text[];
+BEGIN
+    PERFORM tenon.hold_relay(token);
+    WITH gone AS (
+        DELETE FROM tenon.message m WHERE m.id = ANY (done || expired) RETURNING m.*
+    ), kept AS (
+        INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
+                                        trace, published_by, body)
+        SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
+               g.trace, g.published_by, g.body
+          FROM gone g WHERE keep AND g.id = ANY (done))
+    SELECT array_agg(DISTINCT g.order_key) INTO keys FROM gone g WHERE g.order_key IS NOT NULL;
+    WITH free AS (
+        UPDATE tenon.message m SET held = false
+         WHERE m.id = ANY (ARRAY(SELECT f.id FROM unnest(keys) k (key)
+                                  CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key ORDER BY q.id LIMIT 1) f))
+           AND m.held
+        RETURNING m.id, m.order_key)
+    SELECT min(f.id), max(f.id) INTO first, last FROM free f WHERE f.order_key NOT IN (SELECT unnest(busy));
+END $$;
+
+CREATE FUNCTION tenon.relay_failed(token bigint, ids bigint[], errors text[], retries boolean[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    PERFORM tenon.hold_relay(token);
+    UPDATE tenon.message m
+       SET failed_at = clock_timestamp(), tries = m.tries + 1, error = left(f.error, 8192),
+           retry_at = CASE WHEN m.expires_at = '-infinity' THEN clock_timestamp()
+                           WHEN f.retry THEN clock_timestamp() + interval '1 second' * power(2, least(m.tries, 6)) END
+      FROM unnest(ids, errors, retries) f (id, error, retry)
+     WHERE m.id = f.id;
+END $$;
+
+CREATE FUNCTION tenon.relay_read(token bigint, beyond bigint, up_to bigint, most integer, newest boolean, sent bigint[], busy text[]) RETURNS TABLE(id bigint, order_key text, exchange text, routing_key text, message_id text, content_type text, headers text, properties text, trace text, created_s bigint, left_ms bigint, body text, place bigint, more boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    bytes_max constant integer := 8388608;
+    picked bigint[];
+    seen   record;
+BEGIN
+    PERFORM tenon.hold_relay(token);
+    IF newest THEN
+        picked := ARRAY(SELECT m.id FROM tenon.message m
+                         WHERE NOT m.held AND m.failed_at IS NULL AND m.id > beyond AND m.id <= up_to
+                           AND m.id NOT IN (SELECT unnest(sent))
+                         ORDER BY m.id DESC LIMIT most);
+    ELSE
+        picked := ARRAY(SELECT m.id FROM tenon.message m
+                         WHERE NOT m.held AND m.failed_at IS NULL AND m.id > beyond AND m.id <= up_to
+                           AND m.id NOT IN (SELECT unnest(sent))
+                         ORDER BY m.id LIMIT most);
+    END IF;
+    SELECT coalesce(array_agg(b.id) FILTER (WHERE b.order_key IS NULL), '{}') AS plain,
+           coalesce(array_agg(b.id) FILTER (WHERE b.order_key IS NOT NULL), '{}') AS ordered,
+           coalesce(array_agg(DISTINCT b.order_key) FILTER (WHERE b.order_key IS NOT NULL), '{}') AS keys,
+           max(b.id) AS last, count(*) AS n
+      INTO seen
+      FROM (SELECT m.id, m.order_key, sum(octet_length(m.body)) OVER (ORDER BY p.place) - octet_length(m.body) AS before
+              FROM unnest(picked) WITH ORDINALITY p (id, place) JOIN tenon.message m ON m.id = p.id) b
+     WHERE b.before < bytes_max;
+    UPDATE tenon.message m SET held = true
+     WHERE m.id = ANY (seen.ordered)
+       AND m.id NOT IN (SELECT f.id FROM unnest(seen.keys) k (key)
+                         CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key ORDER BY q.id LIMIT 1) f);
+    place := coalesce(seen.last, 0);
+    more := cardinality(picked) = most OR seen.n < cardinality(picked);
+    RETURN NEXT;
+    RETURN QUERY
+    SELECT x.id, x.order_key, x.exchange, x.routing_key, x.message_id, x.content_type, x.headers::text, x.properties::text, x.trace,
+           extract(epoch FROM x.created_at)::bigint,
+           CASE WHEN x.expires_at IS NULL THEN NULL WHEN x.expires_at = '-infinity' THEN 0
+                ELSE greatest(0, ceil(extract(epoch FROM x.expires_at - clock_timestamp()) * 1000))::bigint END,
+           encode(x.body, 'hex'), NULL::bigint, NULL::boolean
+      FROM (SELECT m.* FROM unnest(seen.plain) p (id) JOIN tenon.message m ON m.id = p.id
+            UNION ALL
+            SELECT m.*
+              FROM (SELECT c.id, c.place, sum(c.bytes) OVER (ORDER BY c.place, c.id) AS sum
+                      FROM unnest(seen.keys) k (key)
+                     CROSS JOIN LATERAL (SELECT q.id, octet_length(q.body) AS bytes, row_number() OVER w AS place,
+                                                sum(octet_length(q.body)) OVER w - octet_length(q.body) AS before,
+                                                bool_or(q.failed_at IS NOT NULL) OVER w AS stopped
+                                           FROM (SELECT m.id, m.body, m.failed_at FROM tenon.message m
+                                                  WHERE m.order_key = k.key ORDER BY m.id LIMIT 50) q
+                                         WINDOW w AS (ORDER BY q.id)) c
+                     WHERE k.key NOT IN (SELECT unnest(busy)) AND NOT c.stopped AND c.before < 1048576) c
+              JOIN tenon.message m ON m.id = c.id
+             WHERE c.place = 1 OR c.sum < bytes_max) x
+     ORDER BY x.id;
+END $$;
+
+CREATE FUNCTION tenon.relay_watch(token bigint, settled bigint, OUT first bigint, OUT first_above bigint, OUT last bigint, OUT xmin bigint, OUT next bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    retried bigint;
+BEGIN
+    PERFORM tenon.hold_relay(token);
+    WITH again AS (
+        UPDATE tenon.message m SET failed_at = NULL, retry_at = NULL
+         WHERE m.id = ANY (ARRAY(SELECT f.id FROM tenon.message f
+                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000))
+        RETURNING m.id)
+    SELECT min(a.id) INTO retried FROM again a;
+    SELECT m.id INTO first_above FROM tenon.message m WHERE NOT m.held AND m.failed_at IS NULL AND m.id > settled ORDER BY m.id LIMIT 1;
+    first := least(retried, first_above);
+    SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('tenon.message', 'id')::regclass), 0), pg_snapshot_xmin(s)::text::bigint,
+           pg_snapshot_xmin(s)::text::bigint + age(pg_snapshot_xmin(s)::xid) INTO last, xmin, next
+      FROM pg_current_snapshot() s;
+END $$;
+
 CREATE FUNCTION tenon.remove_ended_limits() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4868,6 +5729,34 @@ BEGIN
     PERFORM tenon.resume_one('schedule', name);
     PERFORM tenon.note_schedule('remove_schedule', name);
     RETURN true;
+END $$;
+
+CREATE FUNCTION tenon.replay_messages(since timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, exchange text DEFAULT NULL::text, most integer DEFAULT 100000) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    n integer;
+BEGIN
+    PERFORM tenon.check_exchange(exchange);
+    IF since IS NULL THEN
+        PERFORM tenon.refuse('since', NULL, 'a time');
+    END IF;
+    PERFORM tenon.lock_order(k) FROM (SELECT DISTINCT s.order_key COLLATE "C" AS k FROM tenon.message_sent s
+                                       WHERE s.sent_at >= since AND s.sent_at < coalesce(until, now()) AND s.order_key IS NOT NULL
+                                         AND s.exchange = coalesce(exchange, s.exchange) ORDER BY 1) o;
+    INSERT INTO tenon.message (created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties, trace, published_by, body)
+    SELECT clock_timestamp(), s.exchange, s.routing_key, s.order_key, s.message_id, s.content_type, s.headers, s.properties, s.trace, s.published_by, s.body
+      FROM (SELECT * FROM tenon.message_sent s
+             WHERE s.sent_at >= since AND s.sent_at < coalesce(until, now()) AND s.exchange = coalesce(exchange, s.exchange)
+             ORDER BY s.sent_at, s.id LIMIT most OFFSET 0) s
+     ORDER BY s.id;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    PERFORM tenon.note_audit('replay_messages', jsonb_strip_nulls(jsonb_build_object('since', since, 'until', until, 'exchange', exchange)), n);
+    PERFORM tenon.call_relay();
+    RETURN n;
 END $$;
 
 CREATE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL::text[], signals text[] DEFAULT NULL::text[]) RETURNS TABLE(id bigint, state text)
@@ -4923,22 +5812,24 @@ CREATE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], error
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
-                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS steps
+                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS kept
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, step_names, progress,
+                                max_crashes, tags)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, (g.kept).steps, (g.kept).names,
+               progress, max_crashes, tags
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
                                 payload, payload_bytes, trace, enqueued_by, compensates, limit_keys, wanted_at)
-        SELECT CASE WHEN d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
-               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limits,
-               CASE WHEN d.limits IS NOT NULL THEN now() END
+        SELECT CASE WHEN d.limit_keys || d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
+               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limit_keys || d.limits,
+               CASE WHEN d.limit_keys || d.limits IS NOT NULL THEN now() END
           FROM gone g
           JOIN tenon.setting s ON g.compensates IS NULL
           LEFT JOIN tenon.kind k ON k.name = g.kind
@@ -4947,7 +5838,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], error
                       jsonb_build_object('id', g.id, 'queue', g.queue, 'kind', g.kind, 'payload', g.payload,
                           'reason', g.dead_of, 'error', g.error, 'error_class', g.class, 'attempt', g.attempt,
                           'failures', g.failures_now, 'crashes', g.crashes_now, 'unique_key', g.unique_key,
-                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', g.steps) AS payload) c
+                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', (g.kept).steps) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
         RETURNING task.id, task.limit_keys
@@ -4995,7 +5886,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], error
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $_$;
 
-CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text, OUT progress jsonb) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
@@ -5006,13 +5897,12 @@ CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT er
 DECLARE
     who text;
 BEGIN
-    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.enqueued_by
-      INTO state, result, error, who FROM tenon.tasks t WHERE t.id = id;
+    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.progress, t.enqueued_by
+      INTO state, result, error, progress, who FROM tenon.tasks t WHERE t.id = id;
     IF NOT FOUND THEN
         error := format('there is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and left no trace', id);
-    ELSIF tenon.may_see(who) IS NOT TRUE THEN
-        RAISE EXCEPTION 'tenon: permission denied for the result of task %: role % did not enqueue it', id, session_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Use the role that enqueued it, or a reader.';
+    ELSE
+        PERFORM tenon.must_see(id, who);
     END IF;
 END $$;
 
@@ -5049,7 +5939,7 @@ CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE(id bigint, name text
            CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.history f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
       FROM tenon.flow_task c
      CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
-      LEFT JOIN tenon.flow_task m ON m.id = p.id
+      LEFT JOIN tenon.flow_task m ON m.id = ANY (ARRAY[p.id])
      CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
      WHERE c.id = $1
      ORDER BY p.o
@@ -5117,9 +6007,12 @@ BEGIN
     RETURN s.name IS NOT NULL;
 END $$;
 
-CREATE FUNCTION tenon.retry(id bigint, why text DEFAULT NULL::text) RETURNS boolean
+CREATE FUNCTION tenon.retry(id bigint, why text DEFAULT NULL::text, from_step text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE sql
-    AS $$ SELECT c.n > 0 FROM tenon.change('retry', jsonb_build_object('ids', id), why => why) c $$;
+    AS $$
+    SELECT c.n > 0 FROM tenon.change('retry', jsonb_build_object('ids', id), 
+           CASE WHEN from_step IS NOT NULL THEN jsonb_build_object('from_step', from_step) END, why => why) c
+$$;
 
 CREATE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL::text) RETURNS interval
     LANGUAGE sql
@@ -5135,7 +6028,7 @@ CREATE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL::te
       FROM tenon.retry_parts(policy) p
 $$;
 
-CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
+CREATE FUNCTION tenon.retry_ids(ids bigint[], from_step text) RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
@@ -5147,12 +6040,18 @@ BEGIN
     ids := tenon.may_retry(ids);
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps,
-               d.progress, d.max_crashes
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys,
+               tenon.steps_before(d.steps, d.step_names, from_step) AS steps, d.step_names,
+               d.progress, d.max_crashes, d.tags,
+               CASE WHEN d.unique_key IS NULL AND from_step IS NULL  -- an enqueue may join a key; undo_ids() restores no step that was forgotten
+                    THEN jsonb_build_object('claims', d.claims, 'dead_at', d.dead_at, 'reason', d.reason, 'failures', d.failures,
+                                            'crashes', d.crashes, 'run_at', d.run_at, 'start_time', d.start_time,
+                                            'start_before', d.start_before, 'worker_id', d.worker_id) END AS undo
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress, e.max_crashes
+               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys,
+               tenon.steps_before(e.steps, e.step_names, from_step), e.step_names, e.progress, e.max_crashes, e.tags, NULL
           FROM tenon.history e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
@@ -5161,19 +6060,25 @@ BEGIN
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at, step_count, step_bytes, progress, max_crashes)
+                                compensates, flow, limit_keys, wanted_at, step_count, step_bytes, progress, max_crashes, tags,
+                                undo)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
                e.max_attempts, octet_length(e.payload::text), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
                CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, (SELECT nullif(count(*), 0) FROM jsonb_object_keys(e.steps)),
-               octet_length(e.steps::text), e.progress, e.max_crashes
+               octet_length(e.steps::text), CASE WHEN from_step IS NULL THEN e.progress END, e.max_crashes, e.tags, e.undo
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.unique_key COLLATE "C", e.kind COLLATE "C", e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys
     ), stepped AS (
-        INSERT INTO tenon.task_step (task_id, name, value)
-        SELECT new.id, s.key, s.value FROM new JOIN ended e ON e.id = new.id CROSS JOIN LATERAL jsonb_each(e.steps) s
+        INSERT INTO tenon.task_step (task_id, position, name, value)
+        SELECT new.id, s.position, s.key, s.value
+          FROM new JOIN ended e ON e.id = new.id
+         CROSS JOIN LATERAL (
+               SELECT row_number() OVER (ORDER BY n.position) AS position, s.key, s.value
+                 FROM jsonb_each(e.steps) s
+                 LEFT JOIN unnest(e.step_names) WITH ORDINALITY n (name, position) ON n.name = s.key) s
     ), noted AS (
         INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
@@ -5186,9 +6091,29 @@ BEGIN
     RETURN again;
 END $$;
 
-CREATE FUNCTION tenon.retry_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION tenon.retry_messages(ids bigint[] DEFAULT NULL::bigint[], exchange text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    picked bigint[] := tenon.messages_of(ids, exchange);
+    n integer;
+BEGIN
+    UPDATE tenon.message m SET retry_at = clock_timestamp()
+     WHERE m.id = ANY (picked) AND m.failed_at IS NOT NULL;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    PERFORM tenon.note_audit('retry_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
+    PERFORM tenon.call_relay();
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.retry_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL::text, from_step text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
-    AS $$ SELECT c.n FROM tenon.change('retry', filter, most => most, why => why) c $$;
+    AS $$
+    SELECT c.n FROM tenon.change('retry', filter, CASE WHEN from_step IS NOT NULL THEN jsonb_build_object('from_step', from_step) END, most, why => why) c
+$$;
 
 CREATE FUNCTION tenon.rights() RETURNS TABLE(part text, privilege text, what text, objects text[], columns text[])
     LANGUAGE sql IMMUTABLE
@@ -5199,30 +6124,40 @@ VALUES
     -- It may see the schema's version, so that its programs can tell whether they fit.
     ('producer', 'USAGE', 'schema', '{tenon}'::text[], NULL::text[]),
     ('producer', 'SELECT', 'table', '{migration}', NULL),
-    ('producer', 'EXECUTE', 'function', '{finish,finish_many,progress,extend,step,steps,wait_signal,await,result}', NULL),
+    ('producer', 'EXECUTE', 'function', '{finish,finish_many,progress,extend,log_message,step,steps,wait_signal,await,result,why,why_of,list,count_tasks,once}', NULL),
     -- What producers and operators share.
     ('enqueue', 'EXECUTE', 'function', '{enqueue,enqueue_jsonb,enqueue_many,enqueue_many_jsonb,enqueue_routed,route_of,mine,cancel,signal,flow,batch,close,cancel_flow,parent_results,take_limit}', NULL),
+    -- Publishing is a right of its own.
+    ('publisher', 'USAGE', 'schema', '{tenon}', NULL),
+    ('publisher', 'SELECT', 'table', '{migration}', NULL),
+    ('publisher', 'EXECUTE', 'function', '{publish,publish_many,publish_bodies,form_of,mine_published}', NULL),
+    -- tenon intake enqueues, and nothing else. Rows of tenon.producer confine it as well.
+    ('intake', 'USAGE', 'schema', '{tenon}', NULL),
+    ('intake', 'SELECT', 'table', '{migration}', NULL),
+    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,copied}', NULL),
     -- Everything may be read.
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
     ('reader', 'EXECUTE', 'function', '{why,why_of,find,list,count_tasks,error_line,await,result,parent_results(bigint),next_tick,limit_rule,starting_of,handled,rights,copied}', NULL),
-    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,depth_fresh,queue_depth,rate_seen,backlog_seen,pause_sentence,pause_advice}', NULL),
+    ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,outbox_depth,queue_names,depth_fresh,queue_depth,rate_seen,backlog_seen,pause_sentence,pause_advice}', NULL),
     -- Acts by functions only, which leave a row in tenon.audit.
-    ('operator', 'EXECUTE', 'function', '{change,retry,retry_where,cancel_where,delete,delete_where,run_now,run_now_where,set_where,pause,resume,set_queue,set_kind,set_settings,adopt}', NULL),
+    ('operator', 'EXECUTE', 'function', '{change,retry,retry_where,undo_retry_where,cancel_where,delete,delete_where,run_now,run_now_where,set_where,pause,resume,drain,set_queue,set_kind,set_settings,adopt,sync}', NULL),
     ('operator', 'EXECUTE', 'function', '{set_schedule,set_schedule_jsonb,remove_schedule,pause_schedule,resume_schedule,run_schedule_now,sync_schedules}', NULL),
     ('operator', 'EXECUTE', 'function', '{set_limit,remove_limit,pause_limit,resume_limit}', NULL),
+    ('operator', 'EXECUTE', 'function', '{retry_messages,delete_messages,replay_messages}', NULL),
     -- What the worker's statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
     ('worker', 'USAGE', 'schema', '{tenon}', NULL),
     ('worker', 'SELECT', 'table', '{migration,setting,paused,task,suspect,worker,minute}', NULL),
     ('worker', 'UPDATE', 'table', '{task}', '{claims,claim_key,start_time,worker_id,progress,timeout_ms}'),
     ('worker', 'UPDATE', 'table', '{worker}', '{lock_key,state,ended_at,backing_off,rounds_failing,broker_away,starting,alone_since}'),
     ('worker', 'DELETE', 'table', '{task}', NULL),
-    ('worker', 'INSERT', 'table', '{history,worker,minute}', NULL),
+    ('worker', 'INSERT', 'table', '{history,worker,minute,log_line}', NULL),
     ('worker', 'UPDATE', 'table', '{minute}', NULL),
     ('worker', 'SELECT', 'table', '{history}', '{id,claims,worker_id,outcome}'),
-    ('worker', 'SELECT', 'sequence', '{history_part}', NULL),
+    ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
+    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
@@ -5237,9 +6172,9 @@ VALUES
     ('cleaner', 'SELECT', 'table', '{waiting}', '{until}'),
     ('cleaner', 'SELECT', 'table', '{suspect}', '{alone,claims}'),
     ('cleaner', 'SELECT', 'table', '{schedule}', '{due_at}'),
-    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_notes,has_unsettled,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
+    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,has_notes,has_unsettled,newest_message,messages_wait,relay_begin,relay_done,relay_failed,relay_watch,relay_read,limits_due_ms,make_partitions,drop_history,purge,fold_minutes,random_key,is_span,settings}', NULL),
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
-    ('cleaner', 'EXECUTE', 'function', '{queue_names,depth_fresh,queue_depth,count_depth,oldest_transaction_ms}', NULL),
+    ('cleaner', 'EXECUTE', 'function', '{outbox_depth,queue_names,depth_fresh,queue_depth,count_depth,oldest_transaction_ms}', NULL),
     ('cleaner', 'SELECT', 'table', '{depth,depth_count}', NULL),
     ('cleaner', 'INSERT', 'table', '{depth,depth_count}', NULL),
     ('cleaner', 'UPDATE', 'table', '{depth,depth_count}', NULL),
@@ -5436,6 +6371,8 @@ BEGIN
            AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
            AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
            AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
+           AND (f.tags IS NULL OR c.tags && f.tags)
+           AND (f.undo IS NULL OR c.undo)
            AND (f.payload IS NULL OR c.payload @@ f.payload);
         next := CASE WHEN given IS NOT NULL THEN coalesce(given[cardinality(given)], next) WHEN newest THEN low + 1 ELSE high - 1 END;
         IF cardinality(ids) + cardinality(fits) > most THEN
@@ -5489,25 +6426,30 @@ BEGIN
     RETURN changed;
 END $$;
 
-CREATE FUNCTION tenon.set_kind(name text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, max_crashes integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, timeout_min interval DEFAULT NULL::interval, on_timeout text DEFAULT NULL::text, retry text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, unset text[] DEFAULT '{}'::text[]) RETURNS void
+CREATE FUNCTION tenon.set_kind(name text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, max_crashes integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, timeout_min interval DEFAULT NULL::interval, on_timeout text DEFAULT NULL::text, retry text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], history_keep interval DEFAULT NULL::interval, dead_keep interval DEFAULT NULL::interval, unset text[] DEFAULT '{}'::text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET standard_conforming_strings TO 'on'
     AS $$
 #variable_conflict use_variable
 DECLARE
+    keys     text[] := tenon.check_limit_keys(limit_keys);
     ms       bigint := tenon.run_ms_of('timeout', timeout);
     least_ms bigint := tenon.run_ms_of('timeout_min', timeout_min);
     old      tenon.kind;
 BEGIN
     PERFORM tenon.check_target(NULL, coalesce(name, ''), false);
-    PERFORM tenon.check_unset(unset, '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead}',
-        num_nonnulls(queue, priority, max_attempts, max_crashes, timeout, timeout_min, on_timeout, retry, on_dead));
+    PERFORM tenon.check_unset(unset, '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead,limit_keys,history_keep,dead_keep}',
+        num_nonnulls(queue, priority, max_attempts, max_crashes, timeout, timeout_min, on_timeout, retry, on_dead, keys, history_keep, dead_keep));
     PERFORM tenon.check_enqueue(name, queue, priority, NULL, NULL, NULL, max_attempts, NULL, retry, NULL);
     IF max_crashes NOT BETWEEN 2 AND 100 THEN
         PERFORM tenon.refuse('max_crashes', max_crashes::text, '2 to 100');
     ELSIF on_timeout NOT IN ('retry', 'dead') THEN
         PERFORM tenon.refuse('on_timeout', quote_literal(on_timeout), 'retry or dead');
+    ELSIF NOT tenon.is_span(history_keep, 3600, 31536000000) THEN
+        PERFORM tenon.refuse('history_keep', history_keep::text, '1 hour to 1000 years for a kind; 0 is possible for all kinds at once, by tenon.set_settings');
+    ELSIF NOT tenon.is_span(dead_keep, 3600, 31536000000) THEN
+        PERFORM tenon.refuse('dead_keep', dead_keep::text, '1 hour to 1000 years');
     ELSIF NOT tenon.is_kind(on_dead) THEN
         PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
     END IF;
@@ -5522,11 +6464,15 @@ BEGIN
            timeout_min_ms = coalesce(least_ms, CASE WHEN 'timeout_min' <> ALL (unset) THEN old.timeout_min_ms END, 1),
            on_timeout = coalesce(on_timeout, CASE WHEN 'on_timeout' <> ALL (unset) THEN old.on_timeout END, 'retry'),
            retry = coalesce(retry, CASE WHEN 'retry' <> ALL (unset) THEN old.retry END),
-           on_dead = coalesce(on_dead, CASE WHEN 'on_dead' <> ALL (unset) THEN old.on_dead END)
+           on_dead = coalesce(on_dead, CASE WHEN 'on_dead' <> ALL (unset) THEN old.on_dead END),
+           limit_keys = coalesce(keys, CASE WHEN 'limit_keys' <> ALL (unset) THEN old.limit_keys END),
+           history_keep = coalesce(history_keep, CASE WHEN 'history_keep' <> ALL (unset) THEN old.history_keep END),
+           dead_keep = coalesce(dead_keep, CASE WHEN 'dead_keep' <> ALL (unset) THEN old.dead_keep END)
      WHERE k.name = name;
     PERFORM tenon.note_audit('set_kind', jsonb_strip_nulls(jsonb_build_object('kind', name, 'queue', queue, 'priority', priority,
         'max_attempts', max_attempts, 'max_crashes', max_crashes, 'timeout', timeout, 'timeout_min', timeout_min, 'on_timeout', on_timeout,
-        'retry', retry, 'on_dead', on_dead, 'unset', nullif(unset, '{}'))), 1);
+        'retry', retry, 'on_dead', on_dead, 'limit_keys', keys, 'history_keep', history_keep,
+        'dead_keep', dead_keep, 'unset', nullif(unset, '{}'))), 1);
 END $$;
 
 CREATE FUNCTION tenon.set_limit(name text, max_running integer DEFAULT NULL::integer, max_starts integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, strict boolean DEFAULT NULL::boolean, fair boolean DEFAULT NULL::boolean, weight integer DEFAULT NULL::integer, paused boolean DEFAULT NULL::boolean, until timestamp with time zone DEFAULT NULL::timestamp with time zone, when_dead text DEFAULT NULL::text) RETURNS void
@@ -5637,21 +6583,22 @@ DECLARE
     span constant text := '1 hour to 1000 years';
     k    text;
 BEGIN
-    PERFORM tenon.check_changes(changes, '{payload_bytes_max,history_keep,history_rows_max,exchange,cancel_own_only,attempt_keep,dead_keep,signal_keep,on_dead}');
+    PERFORM tenon.check_changes(changes, '{payload_bytes_max,history_keep,history_rows_max,exchange,cancel_own_only,attempt_keep,dead_keep,signal_keep,outbox_keep,once_keep,log_keep,on_dead}');
     PERFORM tenon.settings();
     FOR k IN SELECT jsonb_object_keys(changes) LOOP
         BEGIN
             UPDATE tenon.setting s
-               SET (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own_only, attempt_keep, dead_keep, signal_keep, on_dead) =
+               SET (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own_only, attempt_keep, dead_keep, signal_keep, outbox_keep, once_keep,
+                    log_keep, on_dead) =
                    (SELECT n.payload_bytes_max, n.history_keep, n.history_rows_max, n.exchange, n.cancel_own_only, n.attempt_keep,
-                           n.dead_keep, n.signal_keep, n.on_dead
+                           n.dead_keep, n.signal_keep, n.outbox_keep, n.once_keep, n.log_keep, n.on_dead
                       FROM jsonb_populate_record(s, jsonb_build_object(k, changes -> k)) n);
         EXCEPTION WHEN data_exception OR check_violation OR not_null_violation THEN
             PERFORM tenon.refuse(k, changes ->> k,
                 CASE k WHEN 'exchange' THEN '1 to 63 of a-z 0-9 _ -, the first not -'
                        WHEN 'cancel_own_only' THEN 'true or false'
                        WHEN 'on_dead' THEN 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -, or null'
-                       WHEN 'history_keep' THEN '0, or ' || span
+                       WHEN 'history_keep' THEN '0, or ' || span WHEN 'outbox_keep' THEN '0, or ' || span WHEN 'log_keep' THEN '0, or ' || span
                        WHEN 'payload_bytes_max' THEN 'a number of bytes, at least 1'
                        WHEN 'history_rows_max' THEN 'a number of rows, at least 1' ELSE span END);
         END;
@@ -5676,6 +6623,9 @@ CREATE TABLE tenon.setting (
     confined boolean DEFAULT false NOT NULL,
     signal_keep interval DEFAULT '7 days'::interval NOT NULL,
     audit_keep interval DEFAULT '90 days'::interval NOT NULL,
+    outbox_keep interval DEFAULT '00:00:00'::interval NOT NULL,
+    once_keep interval DEFAULT '7 days'::interval NOT NULL,
+    log_keep interval DEFAULT '7 days'::interval NOT NULL,
     leader_key bigint DEFAULT tenon.random_key() NOT NULL,
     sleeper_key bigint DEFAULT tenon.random_key() NOT NULL,
     CONSTRAINT setting_attempt_keep_check CHECK (tenon.is_span(attempt_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
@@ -5684,8 +6634,11 @@ CREATE TABLE tenon.setting (
     CONSTRAINT setting_exchange_check CHECK ((exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'::text)),
     CONSTRAINT setting_history_keep_check CHECK ((tenon.is_span(history_keep, (0)::numeric, (0)::numeric) OR tenon.is_span(history_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
+    CONSTRAINT setting_log_keep_check CHECK ((tenon.is_span(log_keep, (0)::numeric, (0)::numeric) OR tenon.is_span(log_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))),
     CONSTRAINT setting_on_dead_check CHECK ((on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
+    CONSTRAINT setting_once_keep_check CHECK (tenon.is_span(once_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
     CONSTRAINT setting_one_check CHECK (one),
+    CONSTRAINT setting_outbox_keep_check CHECK ((tenon.is_span(outbox_keep, (0)::numeric, (0)::numeric) OR tenon.is_span(outbox_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))),
     CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0)),
     CONSTRAINT setting_signal_keep_check CHECK (tenon.is_span(signal_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))
 );
@@ -5741,11 +6694,11 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at)
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at, tags)
     VALUES (CASE WHEN a.limit_keys IS NULL THEN due ELSE 'infinity' END, a.created_at, a.start_before, a.timeout_ms,
             a.max_attempts, a.priority, a.limit_keys IS NULL AND due > clock_timestamp(), false,
             a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by, a.limit_keys,
-            CASE WHEN a.limit_keys IS NOT NULL THEN due END)
+            CASE WHEN a.limit_keys IS NOT NULL THEN due END, a.tags)
     ON CONFLICT DO NOTHING
     RETURNING task.id INTO made;
     IF FOUND THEN
@@ -5874,7 +6827,7 @@ BEGIN
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
     SELECT notes.since, m.flow, m.id, NULL, r.beyond
-      FROM unnest(waits.rest, waits.rest_beyond) r (id, beyond) JOIN tenon.flow_task m ON m.id = r.id
+      FROM unnest(waits.rest, waits.rest_beyond) r (id, beyond) JOIN tenon.flow_task m ON m.id = ANY (ARRAY[r.id])
     UNION ALL
     SELECT now(), a, NULL, NULL, NULL FROM unnest(again) a;
     n := greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again));
@@ -6176,6 +7129,14 @@ BEGIN
     RETURN coalesce(CASE WHEN held.step_count IS NOT NULL THEN tenon.steps_of(fence.id) END, '{}');
 END $$;
 
+CREATE FUNCTION tenon.steps_before(steps jsonb, names text[], from_step text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+    SELECT CASE WHEN $3 IS NULL THEN $1 ELSE nullif($1 - $2[array_position($2, $3):], '{}') END
+$_$;
+
 CREATE FUNCTION tenon.steps_of(task_id bigint) RETURNS jsonb
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -6202,6 +7163,123 @@ CREATE FUNCTION tenon.suspects_due(queues text[], kinds text[]) RETURNS TABLE(id
        AND t.queue = ANY ($1) AND t.kind = ANY ($2)
        AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'queue' AND p.name = t.queue)
 $_$;
+
+CREATE FUNCTION tenon.sweep_history(most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    piece constant integer := 10000;
+    begun timestamptz := clock_timestamp();
+    s     tenon.setting := tenon.settings();
+    n     integer := 0;
+    m     integer;
+    due   record;
+BEGIN
+    SELECT p.part, k.history_keep > s.history_keep AS longer, array_agg(k.name) AS kinds INTO due
+      FROM (SELECT q.part, q.swept, lead(q.begun_at) OVER (ORDER BY q.part) AS ended_at, count(*) OVER (ORDER BY q.part DESC) AS nth
+              FROM tenon.partition q WHERE q.parent = 'history') p
+      JOIN tenon.kind k ON k.history_keep <> s.history_keep AND k.name <> ALL (p.swept)
+     WHERE p.ended_at <= now() - CASE WHEN k.history_keep < s.history_keep THEN k.history_keep
+                                      WHEN p.nth > 10 THEN interval '0' ELSE interval '1 hour' END
+       AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = 'tenon.history'::regclass AND i.inhrelid = to_regclass('tenon.history_' || p.part))
+     GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 1;
+    IF due.part IS NULL THEN
+        RETURN 0;
+    ELSIF due.longer THEN
+        -- rows of a transaction that still writes there cannot be seen yet: they must move, too
+        IF EXISTS (SELECT FROM pg_locks l
+                    WHERE l.relation = to_regclass('tenon.history_' || due.part) AND l.mode = 'RowExclusiveLock'
+                      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                      AND l.pid IS DISTINCT FROM pg_backend_pid()) THEN
+            RETURN 0;
+        END IF;
+        PERFORM tenon.need_history_0();
+    END IF;
+    LOOP
+        EXECUTE format(CASE WHEN due.longer THEN 'WITH gone AS (%1$s RETURNING *) INSERT INTO tenon.history_0 (part, %2$s) SELECT 0, %2$s FROM gone'
+                            ELSE '%1$s' END,
+                       format('DELETE FROM tenon.%1$I WHERE ctid = ANY (ARRAY(SELECT ctid FROM tenon.%1$I WHERE kind = ANY ($1) LIMIT $2))',
+                              'history_' || due.part),
+                       (SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
+                         WHERE a.attrelid = 'tenon.history'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'part'))
+          USING due.kinds, piece;
+        GET DIAGNOSTICS m = ROW_COUNT;
+        n := n + m;
+        IF m < piece THEN
+            UPDATE tenon.partition p SET swept = p.swept || due.kinds WHERE p.parent = 'history' AND p.part = due.part;
+            RETURN greatest(n, most);  -- there may be other kinds and partitions
+        END IF;
+        EXIT WHEN tenon.turn_is_over(begun);
+    END LOOP;
+    RETURN greatest(n, most);
+END $_$;
+
+CREATE FUNCTION tenon.sync(description jsonb) RETURNS TABLE(what text, name text, act text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    e    record;
+    done text;
+    hint text;
+    given jsonb;
+BEGIN
+    FOR e IN SELECT d.* FROM tenon.read_description(description) d
+              ORDER BY d.v IS NOT NULL, array_position('{queue,kind,limit,schedule}', d.what), d.name COLLATE "C" LOOP
+        given := CASE WHEN e.v IS NOT NULL THEN coalesce((SELECT jsonb_object_agg(k.key, k.value) FROM jsonb_each(e.v) k WHERE k.value <> 'null' OR k.key = 'payload'), '{}') END;
+        BEGIN
+            done := tenon.sync_step(e.what, e.name, given, coalesce(description ->> 'source', 'sync'));
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+            RAISE EXCEPTION 'tenon: %: %', left(e.path, 120), regexp_replace(SQLERRM, '^tenon: ', '') USING ERRCODE = SQLSTATE, HINT = hint;
+        END;
+        IF done IS NOT NULL THEN
+            RETURN QUERY SELECT e.what, e.name, done;
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION tenon.sync_keys(what text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    SELECT CASE $1 WHEN 'queue' THEN '{priority,max_attempts,timeout,retry}'::text[]
+                   WHEN 'kind' THEN '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead,limit_keys,history_keep,dead_keep}'
+                   WHEN 'limit' THEN '{max_running,max_starts,per,strict,fair,weight,when_dead}'
+                   WHEN 'schedule' THEN '{cron,every,kind,payload,zone,catch_up,overlap,queue,priority,max_attempts,timeout}' END
+$_$;
+
+CREATE FUNCTION tenon.sync_one(what text, name text, v jsonb, source text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    others text[] := ARRAY(SELECT k FROM unnest(tenon.sync_keys(what)) k WHERE NOT v ? k);
+BEGIN
+    CASE what
+    WHEN 'queue' THEN
+        PERFORM tenon.set_queue(name, priority => (v ->> 'priority')::integer, max_attempts => (v ->> 'max_attempts')::integer,
+                                timeout => (v ->> 'timeout')::interval, retry => v ->> 'retry', unset => others);
+    WHEN 'kind' THEN
+        PERFORM tenon.set_kind(name, queue => v ->> 'queue', priority => (v ->> 'priority')::integer, max_attempts => (v ->> 'max_attempts')::integer,
+                               max_crashes => (v ->> 'max_crashes')::integer, timeout => (v ->> 'timeout')::interval,
+                               timeout_min => (v ->> 'timeout_min')::interval, on_timeout => v ->> 'on_timeout', retry => v ->> 'retry',
+                               on_dead => v ->> 'on_dead', limit_keys => tenon.texts_in(v -> 'limit_keys'),
+                               history_keep => (v ->> 'history_keep')::interval, dead_keep => (v ->> 'dead_keep')::interval, unset => others);
+    WHEN 'limit' THEN
+        PERFORM tenon.set_limit(name, max_running => (v ->> 'max_running')::integer, max_starts => (v ->> 'max_starts')::integer,
+                                per => (v ->> 'per')::interval, strict => (v ->> 'strict')::boolean, fair => (v ->> 'fair')::boolean,
+                                weight => (v ->> 'weight')::integer, when_dead => v ->> 'when_dead');
+    WHEN 'schedule' THEN
+        PERFORM tenon.hold_schedule(name, source);
+        PERFORM tenon.set_schedule_jsonb(name, v ->> 'cron', (v ->> 'every')::interval, v ->> 'kind', coalesce(v -> 'payload', '{}'),
+                                         coalesce(v ->> 'zone', 'UTC'), coalesce(v ->> 'catch_up', 'last'), coalesce(v ->> 'overlap', 'allow'),
+                                         v ->> 'queue', (v ->> 'priority')::integer, (v ->> 'max_attempts')::integer, (v ->> 'timeout')::interval, source);
+    END CASE;
+END $$;
 
 CREATE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE(name text, act text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -6250,6 +7328,94 @@ BEGIN
                 AND s.name NOT IN (SELECT d ->> 'name' FROM jsonb_array_elements(schedules) d) ORDER BY s.name LOOP
         PERFORM tenon.remove_schedule(e.name);
         RETURN QUERY SELECT e.name, 'removed';
+    END LOOP;
+END $$;
+
+CREATE FUNCTION tenon.sync_step(what text, name text, v jsonb, source text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    before jsonb := tenon.synced(what, name);
+    after  jsonb;
+BEGIN
+    BEGIN
+        IF v IS NULL THEN
+            PERFORM tenon.unsync_one(what, name);
+        ELSIF v <> '{}' OR before IS NOT NULL OR what IN ('limit', 'schedule') THEN
+            PERFORM tenon.sync_one(what, name, v, source);
+        END IF;
+        after := tenon.synced(what, name);
+        IF after IS NOT DISTINCT FROM before THEN
+            RAISE SQLSTATE 'TN000';
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'TN000' THEN
+        RETURN NULL;
+    END;
+    RETURN CASE WHEN v IS NULL THEN 'removed' WHEN before IS NULL THEN 'added' ELSE 'changed' END;
+END $$;
+
+CREATE FUNCTION tenon.synced(what text, name text) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT CASE $1 WHEN 'queue' THEN (SELECT to_jsonb(q) FROM tenon.queue q WHERE q.name = $2)
+                   WHEN 'kind' THEN (SELECT to_jsonb(k) FROM tenon.kind k WHERE k.name = $2)
+                   WHEN 'limit' THEN (SELECT to_jsonb(l) FROM tenon.limit l WHERE l.name = $2)
+                   ELSE (SELECT to_jsonb(s) - '{set_by,set_at,next_at,due_at,last_at,last_task,last_error,skipped}'::text[] FROM tenon.schedule s WHERE s.name = $2) END
+$_$;
+
+CREATE FUNCTION tenon.take_in(queue text, keys text[], kinds text[], payloads jsonb[], traces text[], offsets bigint[], up_to bigint, task_queue text, priority integer, OUT taken integer, OUT payload_bytes_max integer) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    s       tenon.setting := tenon.settings();
+    until   timestamptz := clock_timestamp() + s.once_keep;
+    seen_by text := 'intake:' || queue;
+    place   bigint := 0;
+    all_new boolean := true;
+    k       record;
+BEGIN
+    payload_bytes_max := s.payload_bytes_max;
+    IF up_to IS NOT NULL THEN
+        INSERT INTO tenon.stream_place (stream) VALUES (queue) ON CONFLICT DO NOTHING;
+        SELECT p.next_offset INTO place FROM tenon.stream_place p WHERE p.stream = queue FOR UPDATE;
+        UPDATE tenon.stream_place p SET next_offset = up_to + 1, taken_at = clock_timestamp() WHERE p.stream = queue AND p.next_offset <= up_to;
+        all_new := offsets[1] >= place IS NOT FALSE;
+    END IF;
+    IF all_new THEN
+        BEGIN
+            INSERT INTO tenon.seen (message_id, consumer, until)
+            SELECT u.key, seen_by, until FROM unnest(keys) u (key) WHERE u.key IS NOT NULL ORDER BY u.key COLLATE "C";
+        EXCEPTION WHEN unique_violation THEN
+            all_new := false;
+        END;
+    END IF;
+    IF NOT all_new THEN
+        WITH message AS MATERIALIZED (
+            SELECT m.*, m.key IS NULL OR row_number() OVER (PARTITION BY m.key ORDER BY m.place) = 1 AS is_first
+              FROM unnest(keys, kinds, payloads, traces, offsets) WITH ORDINALITY m (key, kind, payload, trace, at, place)
+             WHERE m.at >= place IS NOT FALSE
+        ), new AS (
+            INSERT INTO tenon.seen (message_id, consumer, until)
+            SELECT m.key, seen_by, until FROM message m WHERE m.is_first AND m.key IS NOT NULL ORDER BY m.key COLLATE "C"
+            ON CONFLICT DO NOTHING
+            RETURNING message_id
+        )
+        SELECT array_agg(m.kind ORDER BY m.place), array_agg(m.payload ORDER BY m.place), array_agg(m.trace ORDER BY m.place)
+          INTO kinds, payloads, traces
+          FROM message m LEFT JOIN new ON new.message_id = m.key
+         WHERE m.is_first AND (m.key IS NULL OR new.message_id IS NOT NULL);
+    END IF;
+    taken := coalesce(cardinality(payloads), 0);
+    FOR k IN SELECT kinds[1] AS kind, payloads AS payloads, traces AS traces WHERE taken > 0 AND kinds[1] = ALL (kinds)
+             UNION ALL
+             SELECT m.kind, array_agg(m.payload ORDER BY m.place), array_agg(m.trace ORDER BY m.place)
+               FROM unnest(kinds, payloads, traces) WITH ORDINALITY m (kind, payload, trace, place)
+              WHERE NOT kinds[1] = ALL (kinds) GROUP BY m.kind LOOP
+        PERFORM tenon.enqueue_many_jsonb(k.kind, k.payloads, task_queue, priority, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                         NULL, NULL, NULL, NULL, NULL, NULL, true, false, NULL, NULL, NULL, k.traces);
     END LOOP;
 END $$;
 
@@ -6363,6 +7529,38 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.texts_in(value jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    SELECT CASE WHEN jsonb_typeof($1) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text($1)) WHEN jsonb_typeof($1) <> 'null' THEN ARRAY[$1 #>> '{}'] END
+$_$;
+
+CREATE FUNCTION tenon.that_recorded(ids bigint[], from_step text, named boolean, OUT chosen bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    first record;
+BEGIN
+    WITH ended AS (
+        SELECT d.id, d.step_names FROM tenon.dead d WHERE d.id = ANY (ids)
+        UNION ALL
+        SELECT e.id, e.step_names FROM tenon.history e WHERE e.id = ANY (ids)
+    )
+    SELECT ARRAY(SELECT e.id FROM ended e WHERE from_step = ANY (e.step_names) ORDER BY e.id) AS ids, f.id, f.step_names INTO first
+      FROM (SELECT e.id, e.step_names FROM ended e ORDER BY e.id LIMIT 1) f;
+    chosen := coalesce(first.ids, '{}');
+    IF chosen = '{}' AND first.id IS NOT NULL AND named THEN
+        PERFORM tenon.refuse_call(
+            format('task %s has no step %L', first.id, left(from_step, 100)),
+            coalesce('Its steps, in the order in which they were recorded: ' || left(array_to_string(first.step_names, ', '), 2000) || '.',
+                     'It has recorded no steps: retry it without from_step.'));
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.tick_after(s tenon.schedule, after timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     AS $$
@@ -6413,7 +7611,7 @@ BEGIN
                  WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
                 RETURNING t.id),
             suspects AS (
-                UPDATE tenon.suspect s SET due_at = clock_timestamp() FROM new WHERE s.task_id = new.id AND s.alone)
+                UPDATE tenon.suspect s SET due_at = clock_timestamp() FROM new WHERE s.task_id = ANY (ARRAY[new.id]) AND s.alone)
             SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
             RETURN free;
         EXCEPTION WHEN lock_not_available THEN
@@ -6422,6 +7620,56 @@ BEGIN
         END;
     END LOOP;
     RETURN '{}';
+END $$;
+
+CREATE FUNCTION tenon.undo_ids(ids bigint[]) RETURNS bigint[]
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    WITH gone AS (
+        DELETE FROM tenon.task t
+         WHERE t.id = ANY ($1) AND t.start_time IS NULL AND t.claims = (t.undo->>'claims')::integer
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, keeps_steps => true) END AS kept
+    ), died AS (
+        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims, failures, crashes,
+                                max_attempts, priority, reason, queue, kind, payload, retry, trace, last_error, error_class, enqueued_by,
+                                compensates, limit_keys, steps, step_names, progress, max_crashes, tags)
+        SELECT u.dead_at, g.id, u.run_at, u.start_time, g.created_at, u.start_before, u.worker_id, g.timeout_ms, g.claims, u.failures, u.crashes,
+               g.max_attempts, g.priority, u.reason, g.queue, g.kind, g.payload, g.retry, g.trace, g.last_error, g.error_class, g.enqueued_by,
+               g.compensates, g.limit_keys, (g.kept).steps, (g.kept).names, g.progress, g.max_crashes, g.tags
+          FROM gone g
+         CROSS JOIN LATERAL jsonb_to_record(g.undo) u (dead_at timestamptz, reason text, failures integer, crashes integer, run_at timestamptz,
+                                                       start_time timestamptz, start_before timestamptz, worker_id uuid)
+        RETURNING dead.id)
+    SELECT array_agg(d.id) FROM died d
+$_$;
+
+CREATE FUNCTION tenon.undo_retry_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE sql
+    AS $$ SELECT c.n FROM tenon.change('undo', filter, most => most, why => why) c $$;
+
+CREATE FUNCTION tenon.unsync_one(what text, name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF tenon.synced(what, name) IS NULL THEN
+        RETURN;
+    END IF;
+    CASE what
+    WHEN 'queue' THEN
+        PERFORM tenon.sync_one(what, name, '{}', NULL);
+        DELETE FROM tenon.queue q WHERE q.name = unsync_one.name AND NOT q.limited;
+    WHEN 'kind' THEN
+        PERFORM tenon.sync_one(what, name, '{}', NULL);
+        DELETE FROM tenon.kind k WHERE k.name = unsync_one.name AND NOT k.limited;
+    WHEN 'limit' THEN
+        PERFORM tenon.remove_limit(name);
+    WHEN 'schedule' THEN
+        PERFORM tenon.remove_schedule(name);
+    END CASE;
 END $$;
 
 CREATE FUNCTION tenon.wait_refused(id bigint, step_count integer, step_bytes integer, signal text) RETURNS text
@@ -6702,7 +7950,9 @@ DECLARE
     t tenon.task;
 BEGIN
     SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
-    IF FOUND THEN
+    PERFORM tenon.must_see(id, coalesce(t.enqueued_by, (SELECT k.enqueued_by FROM tenon.tasks k WHERE k.id = why_of.id LIMIT 1)))
+      WHERE NOT tenon.may_see(coalesce(t.enqueued_by, ''));
+    IF t.id IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
         sentence := sentence || coalesce(tenon.why_next(t), '')
             || coalesce((SELECT format(' Cleaners leave it out until %s: %s.', tenon.time_text(a.until), a.error)
@@ -6824,7 +8074,9 @@ BEGIN
         advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner('settle');
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
-        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
+        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.',
+                              CASE WHEN t.failures > 0 THEN format('It has failed before (%s of %s): %s.', t.failures, t.max_attempts,
+                                                                   left(tenon.error_line(t.last_error), 200)) END);
     ELSIF t.run_at = 'infinity' THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_alone(t);
     ELSIF t.run_at <= clock_timestamp() THEN
@@ -6939,7 +8191,9 @@ CREATE VIEW tenon.anywhere AS
     task.payload,
     task.start_before,
     task.wanted_at,
-    task.limit_keys
+    task.limit_keys,
+    task.tags,
+    (task.claims = ((task.undo ->> 'claims'::text))::integer) AS undo
    FROM tenon.task
 UNION ALL
  SELECT 'history'::text AS place,
@@ -6958,7 +8212,9 @@ UNION ALL
     history.payload,
     NULL::timestamp with time zone AS start_before,
     NULL::timestamp with time zone AS wanted_at,
-    history.limit_keys
+    history.limit_keys,
+    history.tags,
+    NULL::boolean AS undo
    FROM tenon.history
 UNION ALL
  SELECT 'dead'::text AS place,
@@ -6977,7 +8233,9 @@ UNION ALL
     dead.payload,
     NULL::timestamp with time zone AS start_before,
     NULL::timestamp with time zone AS wanted_at,
-    dead.limit_keys
+    dead.limit_keys,
+    dead.tags,
+    NULL::boolean AS undo
    FROM tenon.dead;
 
 CREATE SEQUENCE tenon.attempt_part
@@ -7121,6 +8379,8 @@ CREATE TABLE tenon.worker (
     slots integer NOT NULL,
     queues text[] NOT NULL,
     kinds text[] NOT NULL,
+    version text DEFAULT ''::text NOT NULL,
+    release text,
     state text DEFAULT 'alive'::text NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
@@ -7283,11 +8543,13 @@ CREATE TABLE tenon.history_1 (
     enqueued_by text,
     limit_keys text[],
     steps jsonb,
+    step_names text[],
     timeout_ms bigint,
     max_attempts integer,
     retry text,
     progress jsonb,
-    max_crashes integer
+    max_crashes integer,
+    tags text[]
 );
 
 ALTER TABLE ONLY tenon.history_1 REPLICA IDENTITY FULL;
@@ -7315,11 +8577,13 @@ CREATE TABLE tenon.history_2 (
     enqueued_by text,
     limit_keys text[],
     steps jsonb,
+    step_names text[],
     timeout_ms bigint,
     max_attempts integer,
     retry text,
     progress jsonb,
-    max_crashes integer
+    max_crashes integer,
+    tags text[]
 );
 
 ALTER TABLE ONLY tenon.history_2 REPLICA IDENTITY FULL;
@@ -7335,7 +8599,12 @@ CREATE TABLE tenon.kind (
     on_dead text,
     max_crashes integer,
     timeout_min_ms bigint DEFAULT 1 NOT NULL,
+    limit_keys text[],
+    history_keep interval,
+    dead_keep interval,
     limited boolean DEFAULT false NOT NULL,
+    CONSTRAINT kind_dead_keep_check CHECK (tenon.is_span(dead_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
+    CONSTRAINT kind_history_keep_check CHECK (tenon.is_span(history_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
     CONSTRAINT kind_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
     CONSTRAINT kind_max_crashes_check CHECK (((max_crashes >= 2) AND (max_crashes <= 100))),
     CONSTRAINT kind_name_check CHECK ((name ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
@@ -7446,6 +8715,141 @@ CREATE VIEW tenon.lock AS
            FROM pg_database
           WHERE (pg_database.datname = current_database()))));
 
+CREATE SEQUENCE tenon.log_line_part
+    AS integer
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE tenon.log_line (
+    id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt integer NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.log_line_part'::regclass) NOT NULL,
+    level text NOT NULL,
+    message text NOT NULL,
+    fields jsonb,
+    CONSTRAINT log_line_level_check CHECK ((level = ANY (ARRAY['error'::text, 'warning'::text, 'info'::text, 'debug'::text])))
+)
+PARTITION BY LIST (part);
+
+ALTER TABLE ONLY tenon.log_line REPLICA IDENTITY FULL;
+
+CREATE TABLE tenon.log_line_1 (
+    id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt integer NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.log_line_part'::regclass) NOT NULL,
+    level text NOT NULL,
+    message text NOT NULL,
+    fields jsonb,
+    CONSTRAINT log_line_level_check CHECK ((level = ANY (ARRAY['error'::text, 'warning'::text, 'info'::text, 'debug'::text])))
+);
+
+ALTER TABLE ONLY tenon.log_line_1 REPLICA IDENTITY FULL;
+
+CREATE TABLE tenon.log_line_2 (
+    id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt integer NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.log_line_part'::regclass) NOT NULL,
+    level text NOT NULL,
+    message text NOT NULL,
+    fields jsonb,
+    CONSTRAINT log_line_level_check CHECK ((level = ANY (ARRAY['error'::text, 'warning'::text, 'info'::text, 'debug'::text])))
+);
+
+ALTER TABLE ONLY tenon.log_line_2 REPLICA IDENTITY FULL;
+
+ALTER TABLE tenon.log_line ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.log_line_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE tenon.message ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.message_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE SEQUENCE tenon.message_sent_part
+    AS integer
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE tenon.message_sent (
+    sent_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.message_sent_part'::regclass) NOT NULL,
+    exchange text NOT NULL,
+    routing_key text NOT NULL,
+    order_key text,
+    message_id text NOT NULL,
+    content_type text NOT NULL,
+    headers jsonb,
+    properties jsonb,
+    trace text,
+    published_by text NOT NULL,
+    body bytea NOT NULL
+)
+PARTITION BY LIST (part);
+
+ALTER TABLE ONLY tenon.message_sent REPLICA IDENTITY FULL;
+
+CREATE TABLE tenon.message_sent_1 (
+    sent_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.message_sent_part'::regclass) NOT NULL,
+    exchange text NOT NULL,
+    routing_key text NOT NULL,
+    order_key text,
+    message_id text NOT NULL,
+    content_type text NOT NULL,
+    headers jsonb,
+    properties jsonb,
+    trace text,
+    published_by text NOT NULL,
+    body bytea NOT NULL
+);
+
+ALTER TABLE ONLY tenon.message_sent_1 REPLICA IDENTITY FULL;
+
+CREATE TABLE tenon.message_sent_2 (
+    sent_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    part integer DEFAULT pg_sequence_last_value('tenon.message_sent_part'::regclass) NOT NULL,
+    exchange text NOT NULL,
+    routing_key text NOT NULL,
+    order_key text,
+    message_id text NOT NULL,
+    content_type text NOT NULL,
+    headers jsonb,
+    properties jsonb,
+    trace text,
+    published_by text NOT NULL,
+    body bytea NOT NULL
+);
+
+ALTER TABLE ONLY tenon.message_sent_2 REPLICA IDENTITY FULL;
+
 CREATE TABLE tenon.migration (
     version integer NOT NULL,
     name text NOT NULL,
@@ -7471,13 +8875,19 @@ CREATE TABLE tenon.partition (
     parent text NOT NULL,
     part integer NOT NULL,
     begun_at timestamp with time zone NOT NULL,
-    CONSTRAINT partition_parent_check CHECK ((parent = ANY (ARRAY['history'::text, 'attempt'::text])))
+    swept text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT partition_parent_check CHECK ((parent = ANY (ARRAY['history'::text, 'attempt'::text, 'message_sent'::text, 'log_line'::text])))
 );
 
 CREATE TABLE tenon.producer (
     role regrole NOT NULL,
     queues text[],
     kinds text[]
+);
+
+CREATE TABLE tenon.publisher (
+    role regrole NOT NULL,
+    exchanges text[] NOT NULL
 );
 
 CREATE TABLE tenon.queue (
@@ -7529,7 +8939,10 @@ CREATE VIEW tenon.ready AS
     t.flow,
     t.limit_keys,
     t.awaited,
-    t.max_crashes
+    t.watched,
+    t.max_crashes,
+    t.tags,
+    t.undo
    FROM tenon.task t
   WHERE ((t.start_time IS NULL) AND (t.run_at <= clock_timestamp()) AND COALESCE((t.start_before > clock_timestamp()), true) AND (NOT (EXISTS ( SELECT
            FROM tenon.paused p
@@ -7538,6 +8951,12 @@ CREATE VIEW tenon.ready AS
           WHERE ((p.what = 'kind'::text) AND (p.name = t.kind))))) AND (NOT (EXISTS ( SELECT
            FROM tenon.paused p
           WHERE (p.what = 'everything'::text)))));
+
+CREATE TABLE tenon.relay (
+    one boolean DEFAULT true NOT NULL,
+    token bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT relay_one_check CHECK (one)
+);
 
 CREATE VIEW tenon.schedules AS
  SELECT s.name,
@@ -7577,6 +8996,12 @@ CREATE VIEW tenon.schedules AS
    FROM (tenon.schedule s
      LEFT JOIN tenon.paused p ON (((p.what = 'schedule'::text) AND (p.name = s.name))));
 
+CREATE TABLE tenon.seen (
+    message_id text NOT NULL COLLATE pg_catalog."C",
+    consumer text NOT NULL COLLATE pg_catalog."C",
+    until timestamp with time zone NOT NULL
+);
+
 CREATE TABLE tenon.settler (
     one boolean DEFAULT true NOT NULL,
     CONSTRAINT settler_one_check CHECK (one)
@@ -7596,6 +9021,12 @@ CREATE SEQUENCE tenon.signal_cursor
     MINVALUE 0
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE tenon.stream_place (
+    stream text NOT NULL,
+    next_offset bigint DEFAULT 0 NOT NULL,
+    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
 
 ALTER TABLE tenon.task ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tenon.task_id_seq
@@ -7642,142 +9073,154 @@ ALTER TABLE ONLY tenon.history ATTACH PARTITION tenon.history_1 FOR VALUES IN (1
 
 ALTER TABLE ONLY tenon.history ATTACH PARTITION tenon.history_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 03:39:02.192842+00', '2026-11-28 03:39:02.192842+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, 'keep', NULL, NULL, true, NULL);
+ALTER TABLE ONLY tenon.log_line ATTACH PARTITION tenon.log_line_1 FOR VALUES IN (1);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 03:38:57.149494+00', 4, 1, 1, 1, '2026-11-28 03:38:57.096125+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 03:38:57.149761+00', 14, 1, 1, 1, '2026-11-28 03:38:57.096125+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+ALTER TABLE ONLY tenon.log_line ATTACH PARTITION tenon.log_line_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 03:38:56.881457+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 03:38:56.886012+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 03:38:56.887881+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 03:38:56.888251+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 03:38:56.890645+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 03:38:56.891026+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 03:38:56.891332+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 03:38:56.891618+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 03:38:56.894508+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 03:38:56.895503+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VALUES IN (1);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 03:38:57.14308+00', 4, '2026-11-28 03:38:56.905633+00', '2026-11-28 03:38:57.096125+00', '2026-11-28 03:38:56.905633+00', NULL, 'b815e767-abcc-4080-a9c1-44c18890820b', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL);
+ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 03:38:56.931173+00');
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 14:58:28.709301+00', '2026-11-28 14:58:28.709301+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, false, NULL);
+
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 14:58:23.618922+00', 4, 1, 1, 1, '2026-11-28 14:58:23.501582+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 14:58:23.619365+00', 14, 1, 1, 1, '2026-11-28 14:58:23.501582+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 14:58:23.0903+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 14:58:23.099634+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 14:58:23.10895+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 14:58:23.109965+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 14:58:23.120444+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 14:58:23.121066+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 14:58:23.121442+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 14:58:23.121759+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 14:58:23.130099+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 14:58:23.157334+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+
+INSERT INTO tenon.dead VALUES ('2026-11-28 14:58:23.611925+00', 4, '2026-11-28 14:58:23.171334+00', '2026-11-28 14:58:23.501582+00', '2026-11-28 14:58:23.171334+00', NULL, '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 03:38:56.936907+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 14:58:23.195183+00');
+INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
+INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 14:58:23.190838+00');
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 03:38:56.936826+00');
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 14:58:23.194962+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 03:39:01.192016+00', 1);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 14:58:27.54578+00', 2);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 03:38:56.972021+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 03:38:56.984898+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 03:38:56.990941+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 14:58:23.233065+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 14:58:23.260072+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 14:58:23.266996+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (31, 2, NULL, NULL, NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (28, 1, 'first', NULL, 'done', '1');
-INSERT INTO tenon.flow_task VALUES (32, 2, NULL, NULL, 'done', NULL);
 INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
+INSERT INTO tenon.flow_task VALUES (32, 2, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:56.913265+00', 5, '2026-11-28 03:38:56.911904+00', NULL, '2026-11-28 03:38:56.911904+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, 3600000, 25, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.129596+00', 1, '2026-11-28 03:38:56.900332+00', '2026-11-28 03:38:57.096125+00', '2026-11-28 03:38:56.900332+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.129711+00', 2, '2026-11-28 03:38:56.901629+00', '2026-11-28 03:38:57.096125+00', '2026-11-28 03:38:56.901629+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.129718+00', 3, '2026-11-28 03:38:56.903757+00', '2026-11-28 03:38:57.096125+00', '2026-11-28 03:38:56.903757+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.180651+00', 28, '2026-11-28 03:38:56.980624+00', '2026-11-28 03:38:57.150238+00', '2026-11-28 03:38:56.980624+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.180727+00', 32, '2026-11-28 03:38:56.986482+00', '2026-11-28 03:38:57.150238+00', '2026-11-28 03:38:56.986482+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.192671+00', 23, '2026-11-28 03:38:57.106196+00', '2026-11-28 03:38:57.150238+00', '2026-11-28 03:38:56.964107+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.192739+00', 33, '2026-11-28 03:38:56.991509+00', '2026-11-28 03:38:57.150238+00', '2026-11-28 03:38:56.991509+00', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 03:38:57.928347+00', 6, '2026-11-28 03:38:56.924224+00', NULL, '2026-11-28 03:38:56.924224+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 03:38:57.924202+00', NULL, 'tenon', NULL, NULL, 3600000, 25, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.177472+00', 5, '2026-11-28 14:58:23.17628+00', NULL, '2026-11-28 14:58:23.17628+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.59315+00', 1, '2026-11-28 14:58:23.161625+00', '2026-11-28 14:58:23.501582+00', '2026-11-28 14:58:23.161625+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.593301+00', 2, '2026-11-28 14:58:23.163391+00', '2026-11-28 14:58:23.501582+00', '2026-11-28 14:58:23.163391+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.593308+00', 3, '2026-11-28 14:58:23.166114+00', '2026-11-28 14:58:23.501582+00', '2026-11-28 14:58:23.166114+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.685281+00', 28, '2026-11-28 14:58:23.239616+00', '2026-11-28 14:58:23.620023+00', '2026-11-28 14:58:23.239616+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.685523+00', 33, '2026-11-28 14:58:23.268077+00', '2026-11-28 14:58:23.620023+00', '2026-11-28 14:58:23.268077+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.685747+00', 23, '2026-11-28 14:58:23.421737+00', '2026-11-28 14:58:23.620023+00', '2026-11-28 14:58:23.220225+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:23.689868+00', 32, '2026-11-28 14:58:23.262267+00', '2026-11-28 14:58:23.620023+00', '2026-11-28 14:58:23.262267+00', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 14:58:24.184209+00', 6, '2026-11-28 14:58:23.184198+00', NULL, '2026-11-28 14:58:23.184198+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 14:58:24.184163+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713061766440081746, 13572, 16487, NULL, '2026-11-28 03:38:56.83415+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713236838903221621, 13572, 16495, NULL, '2026-11-28 14:58:22.86007+00', 'tenon');
 
-INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, false);
-INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, false);
+INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
+INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
 
 INSERT INTO tenon."limit" VALUES ('one', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 03:38:57.104851+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 14:58:23.415305+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 03:38:57.150238+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 14:58:23.620023+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 03:38:56.95793+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 03:38:56.958673+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 03:38:56.964889+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 03:38:56.968961+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 03:38:56.968961+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 03:38:56.969553+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 03:38:56.969553+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 03:38:56.954834+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 03:38:56.966933+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 03:38:56.966933+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 14:58:23.214357+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 14:58:23.217011+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 14:58:23.221332+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 14:58:23.226277+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 14:58:23.226277+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 14:58:23.22727+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 14:58:23.22727+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 14:58:23.211818+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 14:58:23.223827+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 14:58:23.223827+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 03:38:56.752175+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 14:58:22.592231+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'done', 'b815e767-abcc-4080-a9c1-44c18890820b', 7, 7, 7, 0, 0, 1118798, 175000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'bad', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 1, 0, 1, 1, 190492, 28000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'flaky', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 1, 0, 1, 0, 146800, 28000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'stuck', 'b815e767-abcc-4080-a9c1-44c18890820b', 3, 0, 0, 0, 0, 190500, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'stepped', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 0, 0, 0, 0, 146613, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 03:39:00+00', 'default', 'waits', 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 1, 1, 0, 0, 146514, 184000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'done', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 7, 7, 7, 0, 0, 2302011, 417000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'bad', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 1, 0, 1, 1, 330248, 80000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'flaky', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 1, 0, 1, 0, 294451, 80000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'stuck', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 3, 0, 0, 0, 0, 522182, 0);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'stepped', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 0, 0, 0, 0, 294244, 0);
+INSERT INTO tenon.minute VALUES ('2026-11-28 14:58:00+00', 'default', 'waits', '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 1, 1, 0, 0, 294180, 300000);
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 03:38:56.841838+00');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 03:38:56.849932+00');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 14:58:22.885976+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 14:58:22.923792+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 14:58:22.952775+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 14:58:22.999779+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 03:38:56.895196+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 14:58:23.156718+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 03:38:56.892173+00', '2027-11-29 03:38:56.892173+00', '2027-11-29 03:38:56.892173+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', 6242096503892087798, -7228110082454490163);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 14:58:23.126176+00', '2027-11-29 14:58:23.126176+00', '2027-11-29 14:58:23.126176+00', NULL, NULL, 0, NULL);
+
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -3800472302988294140, -8340355398227520575);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 03:38:56.928409+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 14:58:23.186392+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 03:38:56.931173+00', '2026-11-28 03:38:56.931173+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 03:38:56.936421+00', '2026-11-28 03:38:56.936421+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 03:38:56.936826+00', '2026-11-28 03:38:56.936826+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 03:38:56.936907+00', '2026-11-28 03:38:56.936907+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 03:38:56.93939+00', '2026-11-28 03:38:56.93939+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 03:38:56.939497+00', '2026-11-28 03:38:56.939497+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 03:38:56.939504+00', '2026-11-28 03:38:56.939504+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 03:38:56.953154+00', '2026-11-28 03:38:56.953154+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 03:38:56.954335+00', '2026-11-28 03:38:56.954335+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 03:38:56.95793+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.95793+00', NULL, '{one}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 03:38:56.958673+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.958673+00', NULL, '{one}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 03:38:56.964889+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.964889+00', NULL, '{rare}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 03:38:56.949512+00', '2026-11-28 03:38:56.949512+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 03:38:57.096125+00', 159320086825113821, NULL, 'b815e767-abcc-4080-a9c1-44c18890820b', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 03:38:56.949611+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:57.279312+00', NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 03:38:56.951839+00', '2026-11-28 03:38:56.951839+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 03:38:57.096125+00', -553026926634912194, NULL, 'b815e767-abcc-4080-a9c1-44c18890820b', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-29 17:07:03.198532+00', '2026-11-28 03:38:56.949325+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 03:38:57.106148+00', '2026-11-28 03:38:56.954834+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 03:38:57.150238+00', -6159631413877818534, NULL, 'b815e767-abcc-4080-a9c1-44c18890820b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 03:38:56.968961+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.968961+00', NULL, '{tenant:2,line}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 03:38:56.969553+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.969553+00', NULL, '{tenant:3,line}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 03:38:56.983548+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 03:38:56.983548+00', 1, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 03:38:56.98595+00', '2026-11-28 03:38:56.98595+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 03:38:57.113752+00', '2026-11-28 03:38:56.966933+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 03:38:57.128483+00', '2026-11-28 03:38:57.128483+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T03:38:56.905633+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 03:38:57.190673+00', '2026-11-28 03:38:56.982176+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 03:38:57.192797+00', 2984493268302187991, NULL, 'b815e767-abcc-4080-a9c1-44c18890820b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 14:58:23.190838+00', '2026-11-28 14:58:23.190838+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 14:58:23.19442+00', '2026-11-28 14:58:23.19442+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 14:58:23.194962+00', '2026-11-28 14:58:23.194962+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 14:58:23.195183+00', '2026-11-28 14:58:23.195183+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 14:58:23.204666+00', '2026-11-28 14:58:23.204666+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 14:58:23.204777+00', '2026-11-28 14:58:23.204777+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 14:58:23.204789+00', '2026-11-28 14:58:23.204789+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 14:58:23.210037+00', '2026-11-28 14:58:23.210037+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 14:58:23.211122+00', '2026-11-28 14:58:23.211122+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 14:58:23.214357+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.214357+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 14:58:23.217011+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.217011+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 14:58:23.221332+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.221332+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 14:58:23.207402+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.80066+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 14:58:23.207338+00', '2026-11-28 14:58:23.207338+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 14:58:23.501582+00', -9115053415239255317, NULL, '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 14:58:23.208163+00', '2026-11-28 14:58:23.208163+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 14:58:23.501582+00', -4965611978067782737, NULL, '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 04:50:13.679096+00', '2026-11-28 14:58:23.207131+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 14:58:23.421683+00', '2026-11-28 14:58:23.211818+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 14:58:23.620023+00', -1796082697688180778, NULL, '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 14:58:23.226277+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.226277+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 14:58:23.22727+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.22727+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 14:58:23.250274+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 14:58:23.250274+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 14:58:23.26166+00', '2026-11-28 14:58:23.26166+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 14:58:23.430007+00', '2026-11-28 14:58:23.223827+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 14:58:23.591997+00', '2026-11-28 14:58:23.591997+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T14:58:23.171334+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 14:58:23.693389+00', '2026-11-28 14:58:23.247859+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 14:58:23.723812+00', 3533454197375661045, NULL, '78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.task_step VALUES (15, 'first', '1');
+INSERT INTO tenon.task_step VALUES (15, 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 03:38:56.953154+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 14:58:23.210037+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 03:38:57.2794+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 14:58:23.800841+00', true);
 
-INSERT INTO tenon.worker VALUES ('b815e767-abcc-4080-a9c1-44c18890820b', -1178299679963484561, 'vm', 10722, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', 'alive', '2026-11-28 03:38:57.055911+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('78ea77c3-90ef-40f2-9b48-f1aa8bfd80d9', -5032576160104760200, 'vm', 7727, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 14:58:23.453582+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
-SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
+SELECT pg_catalog.setval('tenon.again_cursor', 0, false);
 
 SELECT pg_catalog.setval('tenon.again_id_seq', 1, true);
 
@@ -7790,6 +9233,14 @@ SELECT pg_catalog.setval('tenon.flow_cursor', 0, false);
 SELECT pg_catalog.setval('tenon.flow_id_seq', 3, true);
 
 SELECT pg_catalog.setval('tenon.history_part', 1, true);
+
+SELECT pg_catalog.setval('tenon.log_line_id_seq', 1, false);
+
+SELECT pg_catalog.setval('tenon.log_line_part', 1, true);
+
+SELECT pg_catalog.setval('tenon.message_id_seq', 1, false);
+
+SELECT pg_catalog.setval('tenon.message_sent_part', 1, true);
 
 SELECT pg_catalog.setval('tenon.note_id', 20, true);
 
@@ -7855,6 +9306,9 @@ ALTER TABLE ONLY tenon.limit_task
 ALTER TABLE ONLY tenon.limit_turn
     ADD CONSTRAINT limit_turn_pkey PRIMARY KEY (key);
 
+ALTER TABLE ONLY tenon.message
+    ADD CONSTRAINT message_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY tenon.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
@@ -7870,11 +9324,20 @@ ALTER TABLE ONLY tenon.paused
 ALTER TABLE ONLY tenon.producer
     ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
 
+ALTER TABLE ONLY tenon.publisher
+    ADD CONSTRAINT publisher_pkey PRIMARY KEY (role);
+
 ALTER TABLE ONLY tenon.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY tenon.relay
+    ADD CONSTRAINT relay_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY tenon.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY tenon.seen
+    ADD CONSTRAINT seen_pkey PRIMARY KEY (message_id, consumer);
 
 ALTER TABLE ONLY tenon.set_aside
     ADD CONSTRAINT set_aside_pkey PRIMARY KEY (part, id);
@@ -7887,6 +9350,9 @@ ALTER TABLE ONLY tenon.settler
 
 ALTER TABLE ONLY tenon.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY tenon.stream_place
+    ADD CONSTRAINT stream_place_pkey PRIMARY KEY (stream);
 
 ALTER TABLE ONLY tenon.suspect
     ADD CONSTRAINT suspect_pkey PRIMARY KEY (task_id);
@@ -7922,9 +9388,11 @@ CREATE INDEX dead_at ON tenon.dead USING btree (dead_at);
 
 CREATE INDEX dead_error_class ON tenon.dead USING btree (error_class);
 
-CREATE INDEX dead_kind ON tenon.dead USING btree (kind);
+CREATE INDEX dead_kind ON tenon.dead USING btree (kind, dead_at);
 
 CREATE INDEX dead_queue ON tenon.dead USING btree (queue);
+
+CREATE INDEX dead_tags ON tenon.dead USING gin (tags) WHERE (tags IS NOT NULL);
 
 CREATE INDEX dead_unique_key ON tenon.dead USING btree (unique_key) WHERE (unique_key IS NOT NULL);
 
@@ -7932,7 +9400,7 @@ CREATE INDEX flow_made ON tenon.flow USING btree (made_at) WHERE (ended_at IS NU
 
 CREATE INDEX flow_task_state ON tenon.flow_task USING btree (flow, state);
 
-CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent, task);
+CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent);
 
 CREATE INDEX history_id ON ONLY tenon.history USING btree (id);
 
@@ -7942,6 +9410,10 @@ CREATE INDEX history_not_done ON ONLY tenon.history USING btree (outcome) WHERE 
 
 CREATE INDEX history_1_outcome_idx ON tenon.history_1 USING btree (outcome) WHERE ((outcome)::text <> 'done'::text);
 
+CREATE INDEX history_tags ON ONLY tenon.history USING gin (tags) WHERE (tags IS NOT NULL);
+
+CREATE INDEX history_1_tags_idx ON tenon.history_1 USING gin (tags) WHERE (tags IS NOT NULL);
+
 CREATE INDEX history_unique_key ON ONLY tenon.history USING btree (unique_key) WHERE (unique_key IS NOT NULL);
 
 CREATE INDEX history_1_unique_key_idx ON tenon.history_1 USING btree (unique_key) WHERE (unique_key IS NOT NULL);
@@ -7949,6 +9421,8 @@ CREATE INDEX history_1_unique_key_idx ON tenon.history_1 USING btree (unique_key
 CREATE INDEX history_2_id_idx ON tenon.history_2 USING btree (id);
 
 CREATE INDEX history_2_outcome_idx ON tenon.history_2 USING btree (outcome) WHERE ((outcome)::text <> 'done'::text);
+
+CREATE INDEX history_2_tags_idx ON tenon.history_2 USING gin (tags) WHERE (tags IS NOT NULL);
 
 CREATE INDEX history_2_unique_key_idx ON tenon.history_2 USING btree (unique_key) WHERE (unique_key IS NOT NULL);
 
@@ -7972,7 +9446,29 @@ CREATE INDEX limit_turn_active ON tenon.limit_turn USING btree (share, pass) WHE
 
 CREATE INDEX limit_until ON tenon."limit" USING btree (until) WHERE (until IS NOT NULL);
 
+CREATE INDEX log_line_task_id ON ONLY tenon.log_line USING btree (task_id);
+
+CREATE INDEX log_line_1_task_id_idx ON tenon.log_line_1 USING btree (task_id);
+
+CREATE INDEX log_line_2_task_id_idx ON tenon.log_line_2 USING btree (task_id);
+
+CREATE INDEX message_failed ON tenon.message USING btree (id) WHERE (failed_at IS NOT NULL);
+
+CREATE INDEX message_order ON tenon.message USING btree (order_key, id) WHERE (order_key IS NOT NULL);
+
+CREATE INDEX message_retry ON tenon.message USING btree (retry_at) WHERE (retry_at IS NOT NULL);
+
+CREATE INDEX message_sent_sent_at_idx ON ONLY tenon.message_sent USING btree (sent_at);
+
+CREATE INDEX message_sent_1_sent_at_idx ON tenon.message_sent_1 USING btree (sent_at);
+
+CREATE INDEX message_sent_2_sent_at_idx ON tenon.message_sent_2 USING btree (sent_at);
+
+CREATE INDEX message_waiting ON tenon.message USING btree (id) WHERE ((NOT held) AND (failed_at IS NULL));
+
 CREATE INDEX schedule_due ON tenon.schedule USING btree (due_at);
+
+CREATE INDEX seen_until ON tenon.seen USING btree (until);
 
 CREATE INDEX signal_settled ON tenon.signal USING btree (sent_at) WHERE settled;
 
@@ -7987,6 +9483,8 @@ CREATE INDEX task_error_class ON tenon.task USING btree (error_class) WHERE (err
 CREATE INDEX task_order ON tenon.task USING btree (queue, priority DESC, run_at, ((id + 0)));
 
 CREATE INDEX task_start_before ON tenon.task USING btree (start_before) WHERE (start_before IS NOT NULL);
+
+CREATE INDEX task_tags ON tenon.task USING gin (tags) WHERE (tags IS NOT NULL);
 
 CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key, kind) WHERE (unique_key IS NOT NULL);
 
@@ -8008,13 +9506,25 @@ ALTER INDEX tenon.history_id ATTACH PARTITION tenon.history_1_id_idx;
 
 ALTER INDEX tenon.history_not_done ATTACH PARTITION tenon.history_1_outcome_idx;
 
+ALTER INDEX tenon.history_tags ATTACH PARTITION tenon.history_1_tags_idx;
+
 ALTER INDEX tenon.history_unique_key ATTACH PARTITION tenon.history_1_unique_key_idx;
 
 ALTER INDEX tenon.history_id ATTACH PARTITION tenon.history_2_id_idx;
 
 ALTER INDEX tenon.history_not_done ATTACH PARTITION tenon.history_2_outcome_idx;
 
+ALTER INDEX tenon.history_tags ATTACH PARTITION tenon.history_2_tags_idx;
+
 ALTER INDEX tenon.history_unique_key ATTACH PARTITION tenon.history_2_unique_key_idx;
+
+ALTER INDEX tenon.log_line_task_id ATTACH PARTITION tenon.log_line_1_task_id_idx;
+
+ALTER INDEX tenon.log_line_task_id ATTACH PARTITION tenon.log_line_2_task_id_idx;
+
+ALTER INDEX tenon.message_sent_sent_at_idx ATTACH PARTITION tenon.message_sent_1_sent_at_idx;
+
+ALTER INDEX tenon.message_sent_sent_at_idx ATTACH PARTITION tenon.message_sent_2_sent_at_idx;
 
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
 

@@ -197,6 +197,20 @@ static void test_a_reader_in_the_way(void **state)
     setup_says(fx, 0, "nothing to migrate");
 }
 
+static void test_a_publisher_may_be_confined(void **state)
+{
+    struct fixture *fx = *state;
+    char role[100];
+    (void)snprintf(role, sizeof role, "%s_p", fx->database);
+    test_sql(fx, "CREATE ROLE %s", role);
+    free(TENON_RUN(fx, 0, "setup", "--grant-publisher", role, "--exchanges", "orders,pay"));
+    assert_true(test_sql_bool(fx, "SELECT exchanges = '{orders,pay}' FROM tenon.publisher"));
+    free(TENON_RUN(fx, 0, "setup", "--grant-publisher", role));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.publisher"), 0);
+    free(TENON_RUN(fx, 2, "setup", "--exchanges", "orders"));
+    test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +221,7 @@ int main(void)
         WITH_DATABASE(test_an_object_of_another_role_is_refused),
         WITH_DATABASE(test_functions_and_views_are_replaced),
         WITH_DATABASE(test_a_reader_in_the_way),
+        WITH_DATABASE(test_a_publisher_may_be_confined),
     };
     return RUN_GROUP(tests);
 }

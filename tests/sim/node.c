@@ -106,9 +106,12 @@ static const char *event_word(enum event_type type)
                                         [EVENT_REPLY] = "reply",
                                         [EVENT_PROGRESS] = "progress",
                                         [EVENT_STEP] = "step",
+                                        [EVENT_LOG] = "log",
+                                        [EVENT_PRINTED] = "printed",
                                         [EVENT_CHILD_PIPE_CLOSED] = "child's pipe closed",
                                         [EVENT_CHILD_RETIRES] = "child says bye",
                                         [EVENT_CHILD_GONE] = "child gone",
+                                        [EVENT_DRAIN] = "drain",
                                         [EVENT_STOP] = "stop"};
     size_t n = sizeof words / sizeof *words;
     return (size_t)type < n && words[type] ? words[type] : "of another kind";

@@ -72,6 +72,35 @@ static void test_hostile_settings_of_a_role(void **state)
     end_well(cleaner);
 }
 
+/* A session that is cut off while it is set up is tried again, also the first one: the role's own
+ * limit comes before ours, and to compile even the first statement takes longer. */
+static void test_a_session_that_is_cut_off(void **state)
+{
+    struct fixture *fx = *state;
+    if (!test_sql_bool(fx, "SELECT pg_jit_available()")) {
+        skip_missing("PostgreSQL's JIT compiler");
+    }
+    make_hostile(fx);
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET statement_timeout = 1", PQuser(fx->conn),
+             fx->database);
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET jit_optimize_above_cost = 0", PQuser(fx->conn),
+             fx->database);
+    struct process *worker = TENON(fx, "worker", "--handler", "a=true");
+    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *intake = TENON(fx, "intake", "--from", "q", "--kind", "a");
+    process_await_line(worker, "event=waiting_for_database", READY_MS);
+    process_await_line(cleaner, "event=database_down", READY_MS);
+    process_await_line(intake, "event=database_down", READY_MS);
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s RESET statement_timeout", PQuser(fx->conn),
+             fx->database);
+    process_await_line(worker, "event=worker_ready", READY_MS);
+    process_await_line(cleaner, "event=leader", READY_MS);
+    process_await_line(intake, "event=intake_started", READY_MS);
+    end_well(worker);
+    end_well(cleaner);
+    end_well(intake);
+}
+
 /* A role that may only read is told, and waited for, though it has been said already that the
  * server was away. */
 static void test_a_role_that_may_only_read(void **state)
@@ -117,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_hostile_settings_of_a_role),
         WITH_SERVERS(test_a_role_that_may_only_read),
+        WITH_SERVERS(test_a_session_that_is_cut_off),
         WITH_DATABASE(test_a_cleaner_that_may_only_read_says_so),
     };
     return RUN_GROUP(tests);

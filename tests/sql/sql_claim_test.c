@@ -129,8 +129,8 @@ static void test_publishers_take_what_is_ready(void **state)
     const char *const ready[] = {"1000"};
     test_sql(fx, "BEGIN");
     same_ids(fx, statement_run(fx->conn, &sql_ready, ready, 1), "ready", "true");
-    const char *const fresh[] = {"0", "{}", "1000", "0"};
-    PGresult *result = statement_run(fx->conn, &sql_fresh, fresh, 4);
+    const char *const fresh[] = {"0", "{}", "1000", "0", "0"};
+    PGresult *result = statement_run(fx->conn, &sql_fresh, fresh, 5);
     test_sql(fx, "BEGIN; CREATE TEMP TABLE got (id bigint)");
     for (int i = 0; i < PQntuples(result); i++) {
         if (*PQgetvalue(result, i, 5) == 't') {

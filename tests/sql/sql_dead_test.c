@@ -236,12 +236,58 @@ static void test_dead_keep(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 1);
 }
 
+/* A retry is undone of those that no worker has claimed since: they are as they were. */
+static void test_undo_of_a_retry(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c[4], again;
+    char worker[UUID_BYTES], claim[HELD_TEXT_BYTES];
+    const char *same = "SELECT string_agg(d::text, '; ' ORDER BY id) FROM tenon.dead d"
+                       " WHERE kind = 'a' AND unique_key IS NULL";
+    worker_make(fx, worker);
+    for (int i = 0; i < 4; i++) {
+        int64_t id = test_sql_int(
+            fx,
+            "SELECT tenon.enqueue('a', '{\"n\": %d}', max_attempts => 1, tags => '{t}',"
+            " unique_key => %s, start_before => now() + interval '1 h')",
+            i, i == 3 ? "'k'" : "NULL");
+        assert_true(held_take(fx, worker, id, &c[i]));
+        held_text(&c[i], claim);
+        test_sql(fx, "SELECT tenon.step('%s', 's', '1')", claim);
+        requeue_classed(fx, &c[i], "failed", "'Timeout: it'", "NULL");
+    }
+    char *before = test_sql_text(fx, "%s", same);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.undo_retry_where('{\"kind\": \"a\"}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"error\": \"Timeout\"}')"), 4);
+    assert_int_equal(test_sql_int(fx, "SELECT cardinality(ids) FROM tenon.find("
+                                      "'{\"error\": \"Timeout\"}', 'undo')"),
+                     3);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.undo_retry_where('{\"error\": \"Timeout\"}',"
+                                      " why => 'too early')"),
+                     3);
+    char *after = test_sql_text(fx, "%s", same);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE kind = 'a'"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.attempt"), 4);
+    assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.audit WHERE act = 'undo'"
+                                      " AND what->>'why' = 'too early'"),
+                     3);
+    /* claimed once, and released: it may have run */
+    test_sql(fx, "SELECT tenon.retry(%lld)", (long long)c[0].id);
+    assert_true(held_take(fx, worker, c[0].id, &again));
+    requeue_classed(fx, &again, "released", "NULL", "NULL");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.undo_retry_where('{\"kind\": \"a\"}')"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DATABASE(test_attempts),     WITH_DATABASE(test_policies),
-        WITH_DATABASE(test_whose_policy), WITH_DATABASE(test_on_dead),
-        WITH_DATABASE(test_no_chain),     WITH_DATABASE(test_dead_keep),
+        WITH_DATABASE(test_attempts),        WITH_DATABASE(test_policies),
+        WITH_DATABASE(test_whose_policy),    WITH_DATABASE(test_on_dead),
+        WITH_DATABASE(test_no_chain),        WITH_DATABASE(test_dead_keep),
+        WITH_DATABASE(test_undo_of_a_retry),
     };
     return RUN_GROUP(tests);
 }

@@ -11,6 +11,7 @@ static const struct {
     {"steps", "SELECT tenon.steps('%s')"},
     {"step", "SELECT tenon.step('%s', 's', '1')"},
     {"progress", "SELECT tenon.progress('%s', '1')"},
+    {"log_message", "SELECT tenon.log_message('%s', 'm')"},
     {"extend", "SELECT tenon.extend('%s', '2 h')"},
     {"parent_results", "SELECT * FROM tenon.parent_results('%s')"},
     {"finish_many", "SELECT tenon.finish_many('{%s}', '{1}', skip_lost => true)"},

@@ -3,6 +3,7 @@
 /* Filters of an operator that go by flows and keys of limits; and that lists read few rows beside
  * many others. The other filters are in sql_operators_test. */
 #include "tests/support/held.h"
+#include "tests/support/rows.h"
 
 #include "cli/statements.h"
 #include "core/db/db.h"
@@ -24,16 +25,6 @@ static void die(struct fixture *fx, int64_t id)
     worker_make(fx, worker);
     assert_true(held_take(fx, worker, id, &c));
     free(held_requeue(fx, &c, "dead", "it broke", NULL));
-}
-
-/* The names of those that fit, by the alphabet; free(). */
-static char *names(struct fixture *fx, const char *filter)
-{
-    return test_sql_text(
-        fx,
-        "SELECT coalesce(string_agg(payload ->> 'n', '' ORDER BY payload ->> 'n'), '')"
-        " FROM tenon.list('%s')",
-        filter);
 }
 
 /* p a parent, q and r its children, of which r has a key and waits for p; t and u wait at the key,
@@ -79,7 +70,7 @@ static void test_filters_by_flow_and_key(void **state)
     struct fixture *fx = *state;
     place_together(fx);
     for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
-        char *got = names(fx, together[i].filter);
+        char *got = rows_named(fx, together[i].filter);
         if (strcmp(got, together[i].names) != 0) {
             fail_msg("%s finds \"%s\" and not \"%s\"", together[i].filter, got, together[i].names);
         }
@@ -223,7 +214,7 @@ static void test_lists_find_by_index(void **state)
     place_before_many(fx);
     for (size_t i = 0; i < sizeof by_index / sizeof *by_index; i++) {
         const char *filter = by_index[i].filter;
-        char *got = names(fx, filter);
+        char *got = rows_named(fx, filter);
         int64_t rows = cost_of(fx, &sql_list, (const char *const[]){filter, NULL, "50", "false"},
                                4);
         if (strcmp(got, by_index[i].names) != 0 || rows > 100) {

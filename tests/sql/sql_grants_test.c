@@ -12,58 +12,70 @@ static const struct {
 } grants[] = {
     {"stranger", "", "", ""},
     {"producer", "USAGE",
-     "await batch cancel cancel_flow close enqueue enqueue_jsonb enqueue_many "
-     "enqueue_many_jsonb enqueue_routed extend finish finish_many flow mine "
-     "parent_results progress result route_of signal step steps take_limit wait_signal",
+     "await batch cancel cancel_flow close count_tasks enqueue enqueue_jsonb enqueue_many "
+     "enqueue_many_jsonb enqueue_routed extend finish finish_many flow list log_message mine "
+     "once "
+     "parent_results progress result route_of signal step steps take_limit wait_signal why why_of",
      "SELECT migration"},
+    {"publisher", "USAGE", "form_of mine_published publish publish_bodies publish_many",
+     "SELECT migration"},
+    {"intake", "USAGE", "copied intake_begin take_in", "SELECT migration"},
     {"reader", "USAGE",
      "await backlog_seen copied count_tasks demand depth_fresh error_line find handled "
-     "limit_rule list next_tick parent_results pause_advice pause_sentence queue_depth "
+     "limit_rule list next_tick outbox_depth parent_results pause_advice "
+     "pause_sentence queue_depth "
      "queue_names rate_seen "
      "result rights "
      "slots_wanted starting_of why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
      "flow flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration minute partition paused producer queue ready schedule schedules "
-     "set_aside setting settler signal "
+     "lock log_line message message_sent migration minute outbox partition paused producer "
+     "publisher queue ready relay schedule schedules seen "
+     "set_aside setting settler signal stream_place "
      "suspect task task_step tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
-     "copied count_tasks delete delete_where demand depth_fresh enqueue enqueue_jsonb "
-     "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
-     "limit_rule list mine next_tick parent_results pause pause_advice pause_limit pause_schedule "
+     "copied count_tasks delete delete_messages delete_where demand depth_fresh drain enqueue "
+     "enqueue_jsonb enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
+     "limit_rule list mine next_tick outbox_depth parent_results pause pause_advice pause_limit "
+     "pause_schedule "
      "pause_sentence "
-     "queue_depth queue_names rate_seen remove_limit remove_schedule result resume resume_limit "
-     "resume_schedule retry retry_where rights route_of run_now run_now_where "
+     "queue_depth queue_names rate_seen remove_limit remove_schedule replay_messages result resume "
+     "resume_limit "
+     "resume_schedule retry retry_messages retry_where rights route_of run_now run_now_where "
      "run_schedule_now set_kind set_limit set_queue set_schedule set_schedule_jsonb "
-     "set_settings set_where signal slots_wanted starting_of sync_schedules take_limit "
-     "why why_of",
+     "set_settings set_where signal slots_wanted starting_of sync sync_schedules take_limit "
+     "undo_retry_where why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
      "flow flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration minute partition paused producer queue ready schedule schedules "
-     "set_aside setting settler signal "
+     "lock log_line message message_sent migration minute outbox partition paused producer "
+     "publisher queue ready relay schedule schedules seen "
+     "set_aside setting settler signal stream_place "
      "suspect task task_step tasks unique_hold waiting worker"},
     {"worker", "USAGE",
-     "claim_alone copied make_partitions needs_note paused_kinds printed_bytes "
+     "claim_alone copied log_fields_kept make_partitions needs_note paused_kinds printed_bytes "
      "progress_kept random_key record_end record_end_of record_steps requeue settings "
      "steps_of take_turn",
      "DELETE task\n"
-     "INSERT history minute worker\n"
+     "INSERT history log_line minute worker\n"
      "SELECT dead(claims id worker_id)\n"
      "SELECT history(claims id outcome worker_id)\n"
      "SELECT history_part\n"
+     "SELECT kind(history_keep)\n"
+     "SELECT log_line_part\n"
      "SELECT migration minute paused setting suspect task worker\n"
      "UPDATE minute\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
      "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
      "starting state)"},
     {"cleaner", "USAGE",
-     "copied count_depth depth_fresh drop_history fold_minutes has_notes has_unsettled "
-     "is_span limits_due_ms "
-     "make_partitions oldest_transaction_ms purge queue_depth "
-     "queue_names random_key recover run_schedules settings settle settle_all",
+     "copied count_depth depth_fresh drop_history fold_minutes has_notes "
+     "has_unsettled is_span limits_due_ms "
+     "make_partitions messages_wait newest_message oldest_transaction_ms outbox_depth purge "
+     "queue_depth queue_names random_key recover relay_begin relay_done relay_failed relay_read "
+     "relay_watch run_schedules settings settle settle_all",
      "DELETE chore_failure depth worker\n"
      "INSERT chore_failure depth depth_count\n"
      "SELECT chore_failure depth depth_count lock migration paused queue setting task worker\n"

@@ -3,6 +3,7 @@
 /* The hands of an operator, as SQL: which tasks a filter finds, what each act does to them and
  * leaves, what it may not do; pausing; defaults. The acts' states are in sql_states_test. */
 #include "tests/support/held.h"
+#include "tests/support/rows.h"
 
 #include "cleaner/statements.h"
 #include "cli/statements.h"
@@ -57,16 +58,6 @@ static void place_all(struct fixture *fx)
     test_sql(fx, "UPDATE tenon.task SET created_at = now() - interval '3 h' WHERE kind = 'b'");
 }
 
-/* The names of those that fit, by the alphabet; free(). */
-static char *names(struct fixture *fx, const char *filter)
-{
-    return test_sql_text(
-        fx,
-        "SELECT coalesce(string_agg(payload ->> 'n', '' ORDER BY payload ->> 'n'), '')"
-        " FROM tenon.list('%s')",
-        filter);
-}
-
 /* --- filters -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -114,7 +105,7 @@ static void test_filters(void **state)
     struct fixture *fx = *state;
     place_all(fx);
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
-        char *got = names(fx, filters[i].filter);
+        char *got = rows_named(fx, filters[i].filter);
         if (strcmp(got, filters[i].names) != 0) {
             fail_msg("%s finds \"%s\" and not \"%s\"", filters[i].filter, got, filters[i].names);
         }
@@ -148,7 +139,7 @@ static void test_expired_ones_before_and_after_settle(void **state)
         {"{\"state\": [\"cancelled\", \"done\"]}", ""},
     };
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
-        char *got = names(fx, found[i].filter);
+        char *got = rows_named(fx, found[i].filter);
         assert_string_equal(got, found[i].names);
         free(got);
         assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.count_tasks('%s')", found[i].filter),
@@ -253,12 +244,12 @@ static void test_acts_want_a_filter_and_their_states(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit"), 0);
     /* what is cancelled, or done, only if somebody says so */
     assert_int_equal(test_sql_int(fx, "SELECT tenon.delete_where('{\"kind\": \"a\"}')"), 1);
-    char *left = names(fx, "{}");
+    char *left = rows_named(fx, "{}");
     assert_string_equal(left, "cdrstuy");
     free(left);
     assert_int_equal(
         test_sql_int(fx, "SELECT tenon.retry_where('{\"state\": [\"dead\", \"cancelled\"]}')"), 2);
-    left = names(fx, "{\"state\": \"ready\"}");
+    left = rows_named(fx, "{\"state\": \"ready\"}");
     assert_string_equal(left, "cry");
     free(left);
 }
@@ -519,6 +510,8 @@ static void test_defaults(void **state)
     test_sql_fails(fx, "22023", "timeout 40 days",
                    "SELECT tenon.set_queue('q', timeout => '40 days')");
     test_sql_fails(fx, "22023", "on_timeout 'x'", "SELECT tenon.set_kind('q', on_timeout => 'x')");
+    test_sql_fails(fx, "22023", "history_keep 00:00:00|0 is possible for all kinds",
+                   "SELECT tenon.set_kind('q', history_keep => '0')");
     test_sql_fails(fx, "22023", "queue 'Q'", "SELECT tenon.set_kind('q', queue => 'Q')");
     test_sql_fails(fx, "22023", "kind ''", "SELECT tenon.set_kind('', priority => 1)");
 }

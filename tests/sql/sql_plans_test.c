@@ -54,7 +54,8 @@ static const struct statement enqueue_again = {
 static const struct statement enqueue_join = {
     "test_enqueue_join",
     "SELECT tenon.join_holder(ROW(0, now(), now(), NULL, 1, 1, 1, 4, false, 'default', 'a', '1',"
-    " 'k' || id, NULL, NULL, session_user, NULL, 'replace', NULL, NULL, false, NULL)::tenon.again,"
+    " 'k' || id, NULL, NULL, session_user, NULL, NULL, 'replace', NULL, NULL, false, "
+    "NULL)::tenon.again,"
     " NULL) FROM unnest($1::bigint[]) id"};
 
 static const struct planned {
@@ -84,8 +85,8 @@ static const struct planned {
      true,
      false,
      TASKS},
-    {&sql_fresh, db_session_hot, {"$first", "{}", "$n", "0"}, false, false, TASKS + 1},
-    {&sql_fresh, db_session_hot, {"1000000000", "$ids", "$n", "0"}, false, false, TASKS + 1},
+    {&sql_fresh, db_session_hot, {"$first", "{}", "$n", "0", "0"}, false, false, TASKS + 1},
+    {&sql_fresh, db_session_hot, {"1000000000", "$ids", "$n", "0", "0"}, false, false, TASKS + 1},
     {&sql_due, db_session_hot, {"0", "$n"}, false, false, TASKS},
     {&sql_watch, db_session_hot, {"0", "0", "0"}, false, false, 1},
     {&sql_watch, db_session_hot, {"1000000000", "9000000000000000", "0"}, false, false, 1},
@@ -241,7 +242,7 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
              " payload) SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
              " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
              " payload FROM tenon.task;"
-             "INSERT INTO tenon.task_step SELECT id + 1000000, 'first', '1' FROM tenon.task");
+             "INSERT INTO tenon.task_step SELECT id + 1000000, 1, 'first', '1' FROM tenon.task");
 }
 
 /* --- the verdict ----------------------------------------------------------------------------- */
@@ -316,6 +317,100 @@ static void test_plans_of_applications_and_recovery(void **state)
     }
 }
 
+/* --- what makes and settles flows, limits and signals ---------------------------------------- */
+
+enum {
+    SETTLED_ROWS_PER_TASK = 160, /* a task, its row and wait in a flow, its child's, notes */
+    SETTLED_PAGES_PER_TASK = 250,
+};
+
+/* What a feature keeps about tasks; `fill` adds rows about tasks that are long gone. */
+struct feature {
+    const char *tables[4];
+    const char *make; /* $n times what waits for something, and what it waits for */
+    const char *fill; /* $n rows */
+};
+
+static const struct feature flows = {
+    {"flow", "flow_task", "flow_wait", "flow_note"},
+    "SELECT tenon.flow('{\"tasks\": [{\"name\": \"p\", \"kind\": \"a\"}, {\"name\": \"c\","
+    " \"kind\": \"a\", \"depends_on\": [\"p\"], \"on_parent_dead\": \"run\"}]}'::jsonb)"
+    " FROM generate_series(1, %d)",
+    "INSERT INTO tenon.flow_task (id, flow) SELECT -i, -i FROM generate_series(1, %1$d) i;"
+    "INSERT INTO tenon.flow_wait (task, parent, on_dead)"
+    " SELECT -i, -i - %1$d, 'wait' FROM generate_series(1, %1$d) i",
+};
+
+static const struct feature limits = {
+    {"limit_task", "limit_start", "limit_due", "limit_event"},
+    "SELECT tenon.enqueue('a', limit_keys => ARRAY['x:' || i]) FROM generate_series(1, %d) i,"
+    " generate_series(1, 2)",
+    "INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)"
+    " SELECT 'x:' || 1000 + i %% 1000, -i, 'waits', true, 4, now() FROM generate_series(1, %d) i",
+};
+
+static void for_tables(struct fixture *fx, const struct feature *of, const char *what)
+{
+    for (size_t i = 0; i < sizeof of->tables / sizeof *of->tables; i++) {
+        test_sql(fx, what, of->tables[i]);
+    }
+}
+
+/* Run it; how many pages it read. */
+static int64_t pages_of(PGconn *conn, const char *statement, int n)
+{
+    char text[1024];
+    (void)snprintf(text, sizeof text, statement, n);
+    char *plan = sql_text(conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING off, FORMAT json) %s", text);
+    int64_t pages = number_after(plan, "\"Shared Hit Blocks\": ");
+    free(plan);
+    return pages;
+}
+
+/* What is ready ends, and what waited for it becomes ready. */
+static int64_t make_and_settle(PGconn *conn, const char *make, int n)
+{
+    int64_t pages = pages_of(conn, make, n);
+    for (int i = 0; i < 3; i++) {
+        pages += pages_of(conn, "SELECT tenon.settle()", 0);
+        sql_run(conn, "SELECT tenon.cancel(id) FROM tenon.task WHERE run_at < 'infinity'");
+        pages += pages_of(conn, "SELECT tenon.settle()", 0);
+    }
+    return pages;
+}
+
+static void plan_empty_fill_settle(struct fixture *fx, const struct feature *of)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    for_tables(fx, of, "TRUNCATE tenon.%s");
+    for_tables(fx, of, "ALTER TABLE tenon.%s SET (autovacuum_enabled = off)");
+    for_tables(fx, of, "VACUUM ANALYZE tenon.%s");
+    for (int i = 0; i < PLANNED_AFTER; i++) {
+        (void)make_and_settle(conn, of->make, 1);
+    }
+    test_sql(fx, of->fill, ROWS);
+    sql_run(conn, "BEGIN");
+    int64_t before = rows_read(conn);
+    int64_t pages = make_and_settle(conn, of->make, TASKS);
+    int64_t rows = rows_read(conn) - before;
+    sql_run(conn, "COMMIT");
+    PQfinish(conn);
+    assert_in_range(rows, 1, TASKS * SETTLED_ROWS_PER_TASK);
+    assert_in_range(pages, 1, TASKS * SETTLED_PAGES_PER_TASK);
+}
+
+static void test_plans_of_flows(void **state)
+{
+    plan_empty_fill_settle(*state, &flows);
+}
+
+static void test_plans_of_limits(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('x', max_running => 1)");
+    plan_empty_fill_settle(fx, &limits);
+}
+
 /* That a plan is kept, and that this test can see what that costs. */
 static void test_a_plan_is_kept(void **state)
 {
@@ -337,6 +432,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_plans_of_workers),
         WITH_DATABASE(test_plans_of_applications_and_recovery),
+        WITH_DATABASE(test_plans_of_flows),
+        WITH_DATABASE(test_plans_of_limits),
         WITH_DATABASE(test_a_plan_is_kept),
     };
     return RUN_GROUP(tests);

@@ -277,8 +277,8 @@ static const struct mutant mutants[] = {
      "INSERT INTO tenon.flow_note (flow, task) SELECT flow, i FROM unnest(ids) i;", ""},
     {9, "the first parent that ends unblocks a child",
      "tenon.end_waits(bigint[],bigint[],bigint[],bigint[],integer)",
-     "AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT"
-     " 1) IS NULL",
+     "AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = ANY (ARRAY[t.id]) ORDER BY w.task"
+     " DESC, w.parent DESC LIMIT 1) IS NULL",
      ""},
     {13, "a dead parent counts as done",
      "tenon.record_flow_ends(bigint[],timestamp with time zone)", "SELECT 2, 'dead', NULL",

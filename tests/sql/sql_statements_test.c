@@ -11,6 +11,7 @@
 #include "core/statements.h"
 #include "enqueue/statements.h"
 #include "handlers/statements.h"
+#include "intake/statements.h"
 #include "ui/statements.h"
 #include "worker/decide/decider.h"
 #include "worker/statements.h"
@@ -25,7 +26,7 @@ static const struct {
     {"core", sql_core_all, false},    {"enqueue", sql_enqueue_all, false},
     {"worker", sql_worker_all, true}, {"cleaner", sql_cleaner_all, true},
     {"cli", sql_cli_all, false},      {"handlers", sql_handlers_all, false},
-    {"ui", sql_ui_all, true},
+    {"ui", sql_ui_all, true},         {"intake", sql_intake_all, false},
 };
 
 /* A connection with the very settings that db_open() gives a session of this kind. */
@@ -172,16 +173,16 @@ static void test_each_part_may_run_its_statements(void **state)
     static const struct {
         const char *part, *dir;
         const struct statement *const *all;
-    } rights[] = {{"producer", "enqueue", sql_enqueue_all},
-                  {"worker", "worker", sql_worker_all},
-                  {"worker", "core", sql_core_all},
-                  {"cleaner", "cleaner", sql_cleaner_all},
-                  {"cleaner", "core", sql_core_all}};
+    } rights[] = {{"producer", "enqueue", sql_enqueue_all}, {"intake", "intake", sql_intake_all},
+                  {"worker", "worker", sql_worker_all},     {"worker", "core", sql_core_all},
+                  {"cleaner", "cleaner", sql_cleaner_all},  {"cleaner", "core", sql_core_all}};
     struct fixture *fx = *state;
     for (size_t i = 0; i < sizeof rights / sizeof *rights; i++) {
         bool is_worker = strcmp(rights[i].part, "worker") == 0;
         test_sql(fx, "CREATE ROLE %s_p; SELECT tenon.grant_%s('%s_p')", fx->database,
                  rights[i].part, fx->database);
+        test_sql(fx, "SELECT tenon.grant_publisher('%s_p') WHERE '%s' = 'producer'", fx->database,
+                 rights[i].part); /* libtenon publishes, too */
         PGconn *conn = connect_as(fx, DB_PLAIN);
         sql_run(conn, "SET SESSION AUTHORIZATION %s_p", fx->database);
         for (const struct statement *const *st = rights[i].all; *st; st++) {
@@ -420,7 +421,7 @@ static void test_indexes_leave_claims_alone(void **state)
     free(with_id);
     assert_int_equal(
         test_sql_int(fx, "SELECT count(*) FROM pg_index WHERE indrelid = 'tenon.task'::regclass"),
-        6);
+        7);
     /* triggers and foreign keys would cost every claim or end too */
     assert_int_equal(
         test_sql_int(fx, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'tenon.task'::regclass"),

@@ -126,6 +126,16 @@ static void do_retry_limited(struct fixture *fx, const struct held *c)
     do_retry(fx, c);
 }
 
+/* As a retry leaves it. */
+static void do_undo(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.task SET undo = jsonb_build_object('claims', claims, 'dead_at', now(),"
+             " 'reason', 'failures', 'failures', 1, 'crashes', 0, 'run_at', now()) WHERE id = %lld;"
+             "SELECT tenon.undo_retry_where('{\"ids\": %lld}')",
+             (long long)c->id, (long long)c->id);
+}
+
 static void do_cancel_where(struct fixture *fx, const struct held *c)
 {
     test_sql(fx, "SELECT tenon.cancel_where('{\"ids\": %lld}')", (long long)c->id);
@@ -311,6 +321,7 @@ static const struct doing doings[] = {
     {"tenon.cancel_where", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_where},
     {"tenon.retry_where", "retry", NULL, TASK_READY, .run = do_retry},
     {"tenon.retry_where, with limits", "retry", NULL, TASK_BLOCKED, .run = do_retry_limited},
+    {"tenon.undo_retry_where", "undo", NULL, TASK_DEAD, .run = do_undo},
     {"tenon.delete_where", "delete", NULL, TASK_NONE, .run = do_delete},
     {"tenon.run_now_where", "run_now", NULL, TASK_READY, .run = do_run_now},
     {"tenon.set_where, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},

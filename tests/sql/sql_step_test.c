@@ -548,10 +548,10 @@ static void test_whose_results_are_whose(void **state)
     int64_t id = sql_int(conns[0], "SELECT tenon.enqueue('a')");
     result_is(conns[0], id, "ready  ");
     result_is(conns[2], id, "ready  ");
-    sql_fails(conns[1], "42501", "permission denied for the result of task|a reader",
-              "SELECT tenon.result(%lld)", (long long)id);
-    sql_fails(conns[1], "42501", "permission denied for the result of task",
-              "SELECT tenon.await(%lld)", (long long)id);
+    sql_fails(conns[1], "42501", "permission denied for task|a reader", "SELECT tenon.result(%lld)",
+              (long long)id);
+    sql_fails(conns[1], "42501", "permission denied for task", "SELECT tenon.await(%lld)",
+              (long long)id);
     assert_true(sql_bool(conns[1], "SELECT tenon.signal('s')"));
     test_sql(fx, "SELECT tenon.grant_producer('%s_1', kinds => '{a}')", fx->database);
     sql_fails(conns[1], "42501", "may not send signals", "SELECT tenon.signal('t')");

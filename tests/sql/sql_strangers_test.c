@@ -62,16 +62,17 @@ static void test_the_caller_s_casts_run_as_the_caller(void **state)
     log_out(fx, conn, role);
 }
 
-#define NULLS_16                                                                                   \
-    "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+#define NULLS_17                                                                                   \
+    "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "   \
+    "NULL, NULL"
 
 /* What casts for the caller leads to a function that asks all again. */
 static void test_the_functions_behind_ask_again(void **state)
 {
-    static const char *const calls[] = {"enqueue_jsonb('pay', '1', NULL, NULL, " NULLS_16
+    static const char *const calls[] = {"enqueue_jsonb('pay', '1', NULL, NULL, " NULLS_17
                                         ", true, false)",
-                                        "enqueue_many_jsonb('pay', '{1}', NULL, NULL, " NULLS_16
-                                        ", true, false)"};
+                                        "enqueue_many_jsonb('pay', '{1}', NULL, NULL, " NULLS_17
+                                        ", true, false, NULL, NULL, NULL, NULL)"};
     struct fixture *fx = *state;
     char role[80];
     PGconn *conn = log_in(fx, role, "p", "SELECT tenon.grant_producer('%s', kinds => '{mail}')");
@@ -79,11 +80,11 @@ static void test_the_functions_behind_ask_again(void **state)
         sql_fails(conn, "42501", "may not enqueue kind pay", "SELECT tenon.%s", calls[i]);
     }
     sql_fails(conn, "22023", "payload NULL",
-              "SELECT tenon.enqueue_jsonb('mail', NULL, NULL, NULL, " NULLS_16 ", true, false)");
+              "SELECT tenon.enqueue_jsonb('mail', NULL, NULL, NULL, " NULLS_17 ", true, false)");
     sql_fails(conn, "42501", "permission denied",
               "SELECT tenon.set_schedule_jsonb('s', '@daily', NULL, 'mail', '1', 'UTC', 'last',"
               " 'allow', NULL, NULL, NULL, NULL, NULL)");
-    sql_run(conn, "SELECT tenon.enqueue_jsonb('mail', '1', NULL, NULL, " NULLS_16 ", true, false)");
+    sql_run(conn, "SELECT tenon.enqueue_jsonb('mail', '1', NULL, NULL, " NULLS_17 ", true, false)");
     log_out(fx, conn, role);
 }
 

@@ -14,7 +14,8 @@ static void test_each_text_has_a_limit(void **state)
     test_sql(fx, "SET tenon_test.claim = '%s'; SET tenon_test.role = '%s'", claim, fx->database);
     test_sql(fx,
              "CREATE ROLE %1$s_p; CREATE ROLE %1$s_o;"
-             "SELECT tenon.grant_producer('%1$s_p'), tenon.grant_operator('%1$s_o')",
+             "SELECT tenon.grant_producer('%1$s_p'), tenon.grant_operator('%1$s_o'),"
+             " tenon.grant_publisher('%1$s_p')",
              fx->database);
     test_sql_file(fx, "tests/sql/texts.sql");
     test_sql(fx, "DROP OWNED BY %1$s_p, %1$s_o; DROP ROLE %1$s_p, %1$s_o", fx->database);

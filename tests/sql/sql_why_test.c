@@ -91,6 +91,10 @@ static const struct situation situations[] = {
      "queue/default"},
     {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
      "not_due", "It is due at |and waits for the limit t:1 then|tenon set %1$lld --run-at now"},
+    {"waits for its time after a failure, then for a limit",
+     LIMITED("now() + interval '1 h'", "1 = 1; UPDATE tenon.task SET failures = 1,"
+                                       " last_error = 'oops' WHERE wanted_at IS NOT NULL"),
+     NULL, "not_due", "for the limit t:1 then. It has failed before (1 of 25): oops."},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
     {"after a crash",
      "UPDATE tenon.task SET crashes = 1, last_error = 'worker x died', run_at = now() + '1 h'"

@@ -44,19 +44,31 @@ INSERT INTO allowed VALUES ('take_limit', '{"key => ''k''"}');
 INSERT INTO allowed VALUES ('list', '{}');
 INSERT INTO allowed VALUES ('next_tick', '{"cron => ''@daily''", "zone => ''UTC''", "after => now()"}');
 INSERT INTO allowed VALUES ('parent_results', '{"claim => :claim"}');
+INSERT INTO allowed VALUES ('drain', '{"worker => gen_random_uuid()"}');
 INSERT INTO allowed VALUES ('pause', '{"queue => ''q''"}');
 INSERT INTO allowed VALUES ('pause_limit', '{"name => ''l''"}');
 INSERT INTO allowed VALUES ('pause_schedule', '{"name => ''s''"}');
+INSERT INTO allowed VALUES ('log_message', '{"claim => :claim", "message => ''m''"}');
 INSERT INTO allowed VALUES ('progress', '{"claim => :claim", "value => ''1''"}');
 INSERT INTO allowed VALUES ('rate_seen', '{"queue => ''q''"}');
 INSERT INTO allowed VALUES ('resume', '{"queue => ''paused''"}');
 INSERT INTO allowed VALUES ('resume_limit', '{"name => ''paused''"}');
 INSERT INTO allowed VALUES ('resume_schedule', '{"name => ''s''"}');
+INSERT INTO allowed VALUES ('undo_retry_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('retry_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('retry_parts', '{"policy => ''polynomial''"}');
 INSERT INTO allowed VALUES ('delete', '{"id => 0"}');
 INSERT INTO allowed VALUES ('retry', '{"id => 0"}');
+INSERT INTO allowed VALUES ('steps_before', '{"steps => ''{}''"}');
 INSERT INTO allowed VALUES ('run_now', '{"id => 0"}');
+INSERT INTO allowed VALUES ('publish', '{"exchange => ''x''", "routing_key => ''k''", "body => ''b''::text"}',
+     ARRAY['headers => jsonb_build_object(''h'', :long)', 'headers => jsonb_build_object(:long, 1)', 'properties => jsonb_build_object(''type'', :long)']);
+INSERT INTO allowed VALUES ('publish_many', '{"exchange => ''x''", "routing_key => ''k''", "bodies => ''{b}''::text[]"}');
+INSERT INTO allowed VALUES ('publish_bodies', '{"exchange => ''x''", "routing_key => ''k''", "bodies => ''{b}''::text[]", "form => ''text''"}');
+INSERT INTO allowed VALUES ('once', '{"consumer => ''c''", "message_id => ''m''"}');
+INSERT INTO allowed VALUES ('retry_messages', '{"exchange => ''x''"}');
+INSERT INTO allowed VALUES ('delete_messages', '{"exchange => ''x''"}');
+INSERT INTO allowed VALUES ('replay_messages', '{"since => now()"}');
 INSERT INTO allowed VALUES ('route_of', '{"kind => ''a''"}');
 INSERT INTO allowed VALUES ('run_now_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('run_schedule_now', '{"name => ''s''"}');
@@ -77,6 +89,12 @@ INSERT INTO allowed VALUES ('starting_of', '{"starting => ''a''"}');
 INSERT INTO allowed VALUES ('signal', '{"name => ''s''"}');
 INSERT INTO allowed VALUES ('step', '{"claim => :claim", "name => ''s''"}');
 INSERT INTO allowed VALUES ('steps', '{"claim => :claim"}');
+INSERT INTO allowed VALUES ('sync', ARRAY['description => ''{"kinds": {"a": {}}}'''],
+     ARRAY['description => jsonb_build_object(''kinds'', jsonb_build_object(''a'', jsonb_build_object(''retry'', :long)))',
+           'description => jsonb_build_object(''kinds'', jsonb_build_object(''a'', jsonb_build_object(''limit_keys'', jsonb_build_array(:long))))',
+           'description => jsonb_build_object(''kinds'', jsonb_build_object(:long, jsonb_build_object(''priority'', 1)))',
+           'description => jsonb_build_object(''limits'', jsonb_build_object(:long, jsonb_build_object(''max_running'', 1)))',
+           'description => jsonb_build_object(''source'', :long, ''schedules'', jsonb_build_object(''s3'', jsonb_build_object(''kind'', ''a'', ''cron'', ''@daily'')))']);
 INSERT INTO allowed VALUES ('sync_schedules', '{"source => ''f''", "schedules => ''[]''"}',
      ARRAY['schedules => jsonb_build_array(jsonb_build_object(''line'', 1, ''name'', ''s2'', ''kind'', ''a'', ''cron'', ''@daily'' || :blank))',
            'schedules => jsonb_build_array(jsonb_build_object(''line'', 1, ''name'', ''s2'', ''kind'', ''a'', ''every'', ''1 h'' || :blank))']);
@@ -95,6 +113,7 @@ BEGIN
                 AND a.attnum > 0 AND NOT a.attisdropped
                 AND (y.typname IN ('jsonb', 'json', 'bytea') OR y.typcategory IN ('S', 'A')) LOOP
         EXECUTE format('SELECT max(octet_length(x.%I::text)) FROM %s x', c.attname, c.relation) INTO bytes;
+        CONTINUE WHEN c.attname = 'body';  -- a body may have 16 MiB
         IF bytes > (CASE WHEN c.document THEN 2300000 ELSE 33000 END) THEN
             RETURN format('%s.%s holds %s bytes', c.relation, c.attname, bytes);
         END IF;
@@ -135,7 +154,8 @@ CREATE TEMP VIEW callable AS
        AND (has_function_privilege(current_setting('tenon_test.role') || '_p', p.oid, 'EXECUTE')
             OR has_function_privilege(current_setting('tenon_test.role') || '_o', p.oid, 'EXECUTE'))
        AND a.type NOT IN ('bigint', 'integer', 'smallint', 'boolean', 'interval', 'timestamp with time zone', 'double precision', 'bigint[]',
-                          'tenon.tasks', 'tenon.paused', 'uuid', 'numeric');
+                          'integer[]', 'timestamp with time zone[]',
+                          'tenon.tasks', 'tenon.paused', 'uuid', 'numeric', 'regtype');
 
 CREATE TEMP VIEW trials AS
     SELECT c.function, c.name, v.value

@@ -11,6 +11,7 @@ enum { CHANNEL = 1, LIMIT_S = 10, NAME_BYTES = 256 };
 struct broker {
     amqp_connection_state_t conn;
     bool confirms;
+    uint64_t sent, confirmed; /* by broker_send() */
 };
 
 static amqp_bytes_t bytes(const char *text)
@@ -255,6 +256,35 @@ void broker_delete_exchange(struct broker *b)
     check_last(b, "delete the exchange");
 }
 
+void broker_make_queue(struct broker *b, const char *queue, int32_t max_length)
+{
+    amqp_table_entry_t entries[] = {entry_text("x-overflow", "reject-publish"),
+                                    entry_number("x-max-length", max_length)};
+    (void)amqp_queue_declare(b->conn, CHANNEL, bytes(queue), 0, 1, 0, 0,
+                             (amqp_table_t){.num_entries = max_length > 0 ? 2 : 0,
+                                            .entries = entries});
+    check_last(b, "declare a queue");
+}
+
+bool broker_get(struct broker *b, const char *queue, amqp_message_t *ret)
+{
+    amqp_maybe_release_buffers(b->conn);
+    amqp_rpc_reply_t r = amqp_basic_get(b->conn, CHANNEL, bytes(queue), 1);
+    check(&r, "get a message");
+    if (r.reply.id == AMQP_BASIC_GET_EMPTY_METHOD) {
+        return false;
+    }
+    r = amqp_read_message(b->conn, CHANNEL, ret, 0);
+    check(&r, "read a message");
+    return true;
+}
+
+void broker_remove_queue(struct broker *b, const char *queue)
+{
+    (void)amqp_queue_delete(b->conn, CHANNEL, bytes(queue), 0, 0);
+    check_last(b, "delete a queue");
+}
+
 void broker_ctl(const char *fmt, ...)
 {
     char arguments[1024], command[2048];
@@ -266,4 +296,60 @@ void broker_ctl(const char *fmt, ...)
     if (system(command) != 0) {
         fail_msg("rabbitmqctl %s failed", arguments);
     }
+}
+
+void broker_make_typed(struct broker *b, const char *queue, const char *type, const char *dead)
+{
+    amqp_table_entry_t entries[] = {entry_text("x-queue-type", type),
+                                    entry_text("x-dead-letter-exchange", ""),
+                                    entry_text("x-dead-letter-routing-key", dead ? dead : "")};
+    (void)amqp_queue_declare(b->conn, CHANNEL, bytes(queue), 0, 1, 0, 0,
+                             (amqp_table_t){.num_entries = dead ? 3 : 1, .entries = entries});
+    check_last(b, "declare a queue");
+}
+
+void broker_send(struct broker *b, const char *queue, const void *body, size_t len,
+                 const amqp_basic_properties_t *properties)
+{
+    amqp_basic_properties_t p = properties ? *properties : (amqp_basic_properties_t){0};
+    p._flags |= AMQP_BASIC_DELIVERY_MODE_FLAG;
+    p.delivery_mode = 2;
+    if (!b->confirms) {
+        (void)amqp_confirm_select(b->conn, CHANNEL);
+        check_last(b, "ask for confirms");
+        b->confirms = true;
+    }
+    if (amqp_basic_publish(b->conn, CHANNEL, amqp_empty_bytes, bytes(queue), 0, 0, &p,
+                           (amqp_bytes_t){.len = len, .bytes = (void *)(uintptr_t)body}) !=
+        AMQP_STATUS_OK) {
+        fail_msg("could not send to %s", queue);
+    }
+    if (++b->sent - b->confirmed >= 1000) {
+        broker_send_end(b);
+    }
+}
+
+void broker_send_end(struct broker *b)
+{
+    struct timeval limit = {.tv_sec = LIMIT_S};
+    amqp_frame_t frame;
+    while (b->confirmed < b->sent) {
+        if (amqp_simple_wait_frame_noblock(b->conn, &frame, &limit) != AMQP_STATUS_OK) {
+            fail_msg("no confirm from RabbitMQ within %d s", LIMIT_S);
+        }
+        const amqp_basic_ack_t *ack = frame.payload.method.decoded;
+        if (frame.frame_type == AMQP_FRAME_METHOD &&
+            frame.payload.method.id == AMQP_BASIC_ACK_METHOD) {
+            b->confirmed = ack->multiple ? ack->delivery_tag : b->confirmed + 1;
+        }
+        amqp_maybe_release_buffers(b->conn);
+    }
+}
+
+int64_t broker_ready(struct broker *b, const char *queue)
+{
+    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(b->conn, CHANNEL, bytes(queue), 1, 0, 0,
+                                                           0, amqp_empty_table);
+    check_last(b, "look at a queue");
+    return ok->message_count;
 }

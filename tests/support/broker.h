@@ -4,6 +4,8 @@
 
 #include "tests/support/test.h"
 
+#include <amqp.h>
+
 struct broker; /* a connection with one channel */
 
 /* NULL when the virtual host does not exist; every other failure fails the test. */
@@ -42,6 +44,29 @@ int64_t broker_consumers(struct broker *b, const char *key);
 void broker_purge(struct broker *b, const char *key);
 void broker_delete_queue(struct broker *b, const char *key);
 void broker_delete_exchange(struct broker *b);
+
+/* Declare a durable queue of exactly this name, reached through the default exchange. With
+ * max_length > 0 it refuses what does not fit. */
+void broker_make_queue(struct broker *b, const char *queue, int32_t max_length);
+
+void broker_remove_queue(struct broker *b, const char *queue);
+
+/* The same, of this type: "classic", "quorum" or "stream". What it rejects goes to the queue
+ * `dead`, unless that is NULL. */
+void broker_make_typed(struct broker *b, const char *queue, const char *type, const char *dead);
+
+/* Send a message to exactly this queue; it is not waited for. */
+void broker_send(struct broker *b, const char *queue, const void *body, size_t len,
+                 const amqp_basic_properties_t *properties);
+
+/* Wait until RabbitMQ has all that was sent. */
+void broker_send_end(struct broker *b);
+
+/* The messages that are ready in exactly this queue. */
+int64_t broker_ready(struct broker *b, const char *queue);
+
+/* Take the oldest message out of exactly this queue; amqp_destroy_message() it. false: empty. */
+bool broker_get(struct broker *b, const char *queue, amqp_message_t *ret);
 
 /* Run rabbitmqctl (TENON_RABBITMQCTL) with these arguments, a shell's words; it must succeed. */
 void broker_ctl(const char *fmt, ...) PRINTF_LIKE(1, 2);

@@ -30,7 +30,7 @@ struct consumer_log {
     do {                                                                                           \
         struct timespec until;                                                                     \
         (void)clock_gettime(CLOCK_REALTIME, &until);                                               \
-        until.tv_sec += LIMIT_MS / 1000;                                                           \
+        until.tv_sec += LIMIT_MS / 1000 * PATIENCE;                                                \
         int late = 0;                                                                              \
         (void)pthread_mutex_lock(&(s)->lock);                                                      \
         while (!(condition) && late == 0) {                                                        \

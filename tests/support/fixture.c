@@ -165,10 +165,18 @@ static void remove_dir(const char *path)
     (void)rmdir(path);
 }
 
+static struct fixture *current;
+
+static void print_logs(void)
+{
+    processes_print(current);
+}
+
 int fixture_setup_database(void **state)
 {
     struct fixture *fx = calloc(1, sizeof *fx);
-    *state = fx;
+    *state = current = fx;
+    sql_when_late = print_logs;
     make_database(fx); /* first, as it fails where there are no servers */
     make_dir(fx);
     return 0;
@@ -208,6 +216,7 @@ static bool tasks_are_whole(const struct fixture *fx)
 int fixture_teardown(void **state)
 {
     struct fixture *fx = *state;
+    sql_when_late = NULL;
     processes_end(fx);
     bool whole = tasks_are_whole(fx);
     if (*fx->vhost) {

@@ -39,6 +39,7 @@ int fixture_teardown(void **state);       /* kills what still runs, removes ever
 #define test_sql_bool(fx, ...) sql_bool((fx)->conn, __VA_ARGS__)
 #define test_sql_text(fx, ...) sql_text((fx)->conn, __VA_ARGS__) /* free() */
 #define test_sql_fails(fx, state, parts, ...) sql_fails((fx)->conn, state, parts, __VA_ARGS__)
+#define test_flush_statistics(fx) sql_flush_statistics((fx)->conn)
 #define test_await(fx, limit_ms, ...) sql_await((fx)->conn, limit_ms, __VA_ARGS__)
 
 /* An environment variable, or the test fails with what to do. */

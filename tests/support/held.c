@@ -20,8 +20,8 @@ void worker_make(struct fixture *fx, char worker[UUID_BYTES])
     static int keys;
     char key[12];
     (void)snprintf(key, sizeof key, "%d", ++keys);
-    const char *const params[] = {"host", "1", "10", "{default}", "{a,b,mail}", key};
-    PGresult *result = statement_run(fx->conn, &sql_register, params, 6);
+    const char *const params[] = {"host", "1", "10", "{default}", "{a,b,mail}", key, "0", NULL};
+    PGresult *result = statement_run(fx->conn, &sql_register, params, 8);
     (void)snprintf(worker, UUID_BYTES, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
 }

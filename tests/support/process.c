@@ -92,7 +92,7 @@ struct process *tenon_spawn(struct fixture *fx, const char *const *args, const c
     return process_spawn(fx, argv, env);
 }
 
-char *tenon_run(struct fixture *fx, int code, const char *const *args)
+static struct process *tenon_ended(struct fixture *fx, int code, const char *const *args)
 {
     struct process *p = tenon_spawn(fx, args, NULL);
     int status = process_wait(p, 60000);
@@ -102,7 +102,23 @@ char *tenon_run(struct fixture *fx, int code, const char *const *args)
         free(log);
         fail_msg("tenon %s ended with %d, not with %d", args[0], status, code);
     }
-    return file_text(p->out);
+    return p;
+}
+
+char *tenon_run(struct fixture *fx, int code, const char *const *args)
+{
+    return file_text(tenon_ended(fx, code, args)->out);
+}
+
+void tenon_says(struct fixture *fx, int code, const char *out, const char *log,
+                const char *const *args)
+{
+    const struct process *p = tenon_ended(fx, code, args);
+    char *printed = file_text(p->out), *logged = file_text(p->log);
+    assert_contains(printed, out);
+    assert_contains(logged, log);
+    free(printed);
+    free(logged);
 }
 
 void file_write(const char *path, const char *text)
@@ -227,6 +243,13 @@ int process_wait(struct process *p, int64_t limit_ms)
         (void)poll(NULL, 0, POLL_MS);
     }
     return p->status;
+}
+
+void processes_print(const struct fixture *fx)
+{
+    for (const struct process *p = fx->processes; p; p = p->next) {
+        print_tail(p);
+    }
 }
 
 void process_kill(struct process *p)

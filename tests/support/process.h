@@ -32,6 +32,12 @@ extern const char repository[];    /* the path of the clone */
 #define TENON_RUN(fx, code, ...) tenon_run((fx), (code), (const char *const[]){__VA_ARGS__, NULL})
 char *tenon_run(struct fixture *fx, int code, const char *const *args);
 
+/* The same, but compare what it prints on stdout and on stderr: these parts must be in it. */
+#define TENON_SAYS(fx, code, out, log, ...)                                                        \
+    tenon_says((fx), (code), (out), (log), (const char *const[]){__VA_ARGS__, NULL})
+void tenon_says(struct fixture *fx, int code, const char *out, const char *log,
+                const char *const *args);
+
 /* Wait until a line of its log contains `text`, e.g. "event=worker_ready"; fails, with the end of
  * the log, when the process ends before or after limit_ms. */
 void process_await_line(struct process *p, const char *text, int64_t limit_ms);
@@ -66,6 +72,9 @@ void handler_path(const char *name, char *ret, size_t size);
 
 /* "LD_PRELOAD=..." for a library, by a path without a blank: the variable is a list. */
 void preload_variable(const struct fixture *fx, const char *library, char *ret, size_t size);
+
+/* Print the end of the log of each of them. */
+void processes_print(const struct fixture *fx);
 
 /* Kill and reap all that is left of the fixture, and every other child of the test. */
 void processes_end(struct fixture *fx);

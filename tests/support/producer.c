@@ -30,7 +30,7 @@ int64_t enqueue(tenon *t, PGconn *conn)
 
 void assert_arrived(tenon *t, struct broker *b, int64_t n)
 {
-    assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
+    assert_code(tenon_flush(t, LIMIT_MS * PATIENCE), TENON_OK);
     assert_int_equal(broker_depth(b, "default/mail"), n);
 }
 

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-enum { AWAIT_PAUSE_MS = 5, SQL_FILE_BYTES_MAX = 1 << 20 };
+enum { AWAIT_PAUSE_MS = 5, STATISTICS_LIMIT_MS = 10000, SQL_FILE_BYTES_MAX = 1 << 20 };
 
 static char *text_of(const char *fmt, va_list args)
 {
@@ -171,6 +171,8 @@ static void print_row(const PGresult *result)
     print_error("%s\n", PQntuples(result) > 0 ? "" : "    (no row)");
 }
 
+void (*sql_when_late)(void);
+
 void sql_awaitv(PGconn *conn, int64_t limit_ms, const char *fmt, va_list args)
 {
     char *text = text_of(fmt, args);
@@ -180,6 +182,9 @@ void sql_awaitv(PGconn *conn, int64_t limit_ms, const char *fmt, va_list args)
         PGresult *result = run(conn, text);
         bool is = PQntuples(result) > 0 && *PQgetvalue(result, 0, 0) == 't';
         if (!is && late) {
+            if (sql_when_late) {
+                sql_when_late();
+            }
             print_error("%s\n", text);
             print_row(result);
             fail_msg("not true within %lld ms", (long long)limit_ms);
@@ -199,4 +204,33 @@ void sql_await(PGconn *conn, int64_t limit_ms, const char *fmt, ...)
     va_start(args, fmt);
     sql_awaitv(conn, limit_ms, fmt, args);
     va_end(args);
+}
+
+bool sql_comes_true(PGconn *conn, int64_t limit_ms, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *text = text_of(fmt, args);
+    va_end(args);
+    bool is = sql_bool(conn, "%s", text);
+    for (int64_t end_ms = patience_end_ms(limit_ms); !is && now_ms() < end_ms;) {
+        (void)poll(NULL, 0, AWAIT_PAUSE_MS);
+        is = sql_bool(conn, "%s", text);
+    }
+    free(text);
+    return is;
+}
+
+/* PostgreSQL 14 has no function for it. There an idle session sends its counters, all together,
+ * every half second, to a process that writes them to a file. Once the row of a new table is
+ * counted, so is all that was before it. */
+void sql_flush_statistics(PGconn *conn)
+{
+    if (PQserverVersion(conn) >= 150000) {
+        sql_run(conn, "SELECT pg_stat_force_next_flush()");
+        return;
+    }
+    sql_run(conn, "DROP TABLE IF EXISTS pg_temp.mark; CREATE TEMP TABLE mark AS SELECT 1");
+    sql_await(conn, STATISTICS_LIMIT_MS,
+              "SELECT pg_stat_get_tuples_inserted('pg_temp.mark'::regclass) > 0");
 }

@@ -30,6 +30,15 @@ void sql_fails(PGconn *conn, const char *state, const char *parts, const char *f
 /* Ask every 5 ms until the first column is true; fail after limit_ms with the last row. */
 void sql_await(PGconn *conn, int64_t limit_ms, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* Called before a wait fails: the fixture prints what its processes have logged. */
+extern void (*sql_when_late)(void);
+
+/* The same, but false when limit_ms has passed. */
+bool sql_comes_true(PGconn *conn, int64_t limit_ms, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* What this session has done stands in PostgreSQL's statistics now. */
+void sql_flush_statistics(PGconn *conn);
+
 /* The same with the text already made; for wrappers. */
 void sql_runv(PGconn *conn, const char *fmt, va_list args);
 char *sql_textv(PGconn *conn, const char *fmt, va_list args);

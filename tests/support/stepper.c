@@ -108,7 +108,7 @@ bool stepper_settle(struct stepper *s, PGconn *watch)
 
 void stepper_await(struct stepper *s)
 {
-    if (!answered(s, LIMIT_MS)) {
+    if (!answered(s, LIMIT_MS * PATIENCE)) {
         fail_msg("a statement is not answered within %d ms", LIMIT_MS);
     }
     take(s);

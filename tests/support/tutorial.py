@@ -9,7 +9,8 @@ A block of the page is
           command stays, and has printed TEXT before the page continues
   text    what the commands before it print. A number stands for any number, and ... for any text. If the last one only
           looks, it is repeated until it prints that
-  other   a file: <!-- file: NAME --> writes it, <!-- append: NAME --> adds to it
+  other   a file: <!-- file: NAME --> writes it, <!-- append: NAME --> adds to it,
+          and <!-- insert: NAME before TEXT -->, or after, adds to it there, beside the line with that text
   any     after <!-- not run: WHY --> nothing
 
 ~/tenon in the page is the clone. The ports of the page become free ones.
@@ -32,8 +33,8 @@ PAGE = REPOSITORY / f"docs/tutorials/{NAME}.md"
 LIMIT_S = 240  # pip and npm on a busy machine
 SKIPPED = 77
 BLOCK = re.compile(r"(?:^<!-- ([^>]+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
-MARK = re.compile(r"(file|append|stays until|not run): (.+)")
-LOOKS = re.compile(r"tenon (list|show|why|status)\b")
+MARK = re.compile(r"(file|append|insert|stays until|not run): (.+)")
+LOOKS = re.compile(r"tenon (list|show|why|status|logs)\b")
 PORT = re.compile(r"\b(?:3000|8000|8080)\b")
 
 
@@ -88,9 +89,12 @@ def node():
 
 
 def go():
-    if not can("command -v go"):
-        skip("go is not there: script/bootstrap --with-languages=go")
-    return {}
+    """What is there, or what script/go-env fetches; and its caches."""
+    env = asked(REPOSITORY / "script/go-env", "sh", "-c", "dirname $(command -v go); echo $GOPATH; echo $GOCACHE")
+    if env is None:
+        skip("Go is not there, and script/go-env cannot fetch it")
+    path, packages, cache = env.splitlines()
+    return {"PATH": Path(path), "GOPATH": packages, "GOCACHE": cache, "GOFLAGS": "-modcacherw"}
 
 
 def rails():
@@ -99,7 +103,7 @@ def rails():
         skip("Rails is not there: script/bootstrap --with-languages=rails")
     home = BESIDE / "home"
     home.mkdir(exist_ok=True)
-    (home / ".railsrc").write_text("--skip-bundle\n")
+    (home / ".railsrc").write_text("--skip-bundle --skip-bootsnap --skip-spring\n")
     return {"HOME": str(home)}
 
 
@@ -160,6 +164,8 @@ class Reader:
             return
         if block.what in ("file", "append"):
             self.write(block)
+        elif block.what == "insert":
+            self.insert(block)
         elif block.what == "stays until":
             self.stay(block)
         elif block.language == "text":
@@ -172,6 +178,15 @@ class Reader:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a" if block.what == "append" else "w") as file:
             file.write(block.text)
+
+    def insert(self, block):
+        name, place, beside = block.of.split(" ", 2)
+        lines = (self.folder / name).read_text().splitlines(keepends=True)
+        found = [i for i, line in enumerate(lines) if beside in line]
+        if len(found) != 1:
+            fail(block.text, f"{len(found)} lines of {name} have {beside}")
+        lines.insert(found[0] + (place == "after"), block.text)
+        (self.folder / name).write_text("".join(lines))
 
     def shell(self, text):
         """What it sets, and where it goes, is there for the next block."""

@@ -67,6 +67,23 @@ static void test_services_start_anywhere(void **state)
     free(out);
 }
 
+/* The data of a test's servers; where memory has no room, it is on the disk. */
+static void test_services_in_memory(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = says(fx, 0,
+                     "\"$0/script/services\" start --in-memory postgres >&2 && eval"
+                     " \"$(\"$0/script/services\" env)\" && kept=$(dirname \"$TENON_PGDATA\") &&"
+                     " free=$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9) &&"
+                     " case $kept in /dev/shm/tenon-services.*) test $free -gt 7000 ;;"
+                     " *) echo disk >&2 ;; esac && \"$TENON_PGBIN/psql\" -XAtq"
+                     " -d \"$DATABASE_URL\" -c 'SELECT 17' &&"
+                     " eval \"$TENON_SERVICES wipe\" && test ! -e \"$kept\"",
+                     NULL);
+    assert_string_equal(out, "17\n");
+    free(out);
+}
+
 static void test_the_environment_is_clean(void **state)
 {
     struct fixture *fx = *state;
@@ -106,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_services_start_anywhere, make_clone, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_services_in_memory, make_clone, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_the_environment_is_clean, make_clone,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_run_says_how_far_it_is, make_clone,

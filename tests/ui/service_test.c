@@ -39,7 +39,7 @@ static void hears(const struct manager *m, const char *expected)
 {
     char text[64] = "";
     struct pollfd fd = {.fd = m->fd, .events = POLLIN};
-    assert_int_equal(poll(&fd, 1, LIMIT_MS), 1);
+    assert_int_equal(poll(&fd, 1, LIMIT_MS * PATIENCE), 1);
     ssize_t n = recv(m->fd, text, sizeof text - 1, 0);
     assert_true(n > 0);
     assert_string_equal(text, expected);
@@ -51,7 +51,7 @@ static void hears_at_last(const struct manager *m, const char *expected)
     char text[64];
     do {
         struct pollfd fd = {.fd = m->fd, .events = POLLIN};
-        assert_int_equal(poll(&fd, 1, LIMIT_MS), 1);
+        assert_int_equal(poll(&fd, 1, LIMIT_MS * PATIENCE), 1);
         memset(text, 0, sizeof text);
         assert_true(recv(m->fd, text, sizeof text - 1, 0) > 0);
     } while (strcmp(text, "WATCHDOG=1") == 0);

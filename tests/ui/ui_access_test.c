@@ -3,12 +3,16 @@
 /* only: all */
 /* Who gets into `tenon ui`, from where, and what he may do there: tokens, passwords, roles; pages
  * of others, in frames or behind names that were made to lead here; the headers of every answer. */
+#include "core/base/now.h"
+#include "tests/support/patience.h"
 #include "tests/support/web.h"
 
+#include <arpa/inet.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 30000, TRIES = 10, SESSION_BYTES = 256 };
+enum { LIMIT_MS = 30000, TRIES = 10, LINE_BYTES = 400 };
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
@@ -33,26 +37,13 @@ static void assert_refuses(struct fixture *fx, const char *says, const char *con
 #define REFUSES(fx, says, ...)                                                                     \
     assert_refuses(fx, says, (const char *const[]){"ui", __VA_ARGS__, NULL})
 
-/* Log in; the lines of the session, for later requests, or "" when it was refused. */
-static int log_in(const struct web *w, const char *body, char cookie[SESSION_BYTES])
+/* The header line of a name and a password. */
+static void basic(const char *name, const char *password, char line[LINE_BYTES])
 {
-    struct web_answer a;
-    web_request(w, "POST", "/api/login", web_posting, body, &a);
-    const char *set = strstr(a.head, "Set-Cookie: ");
-    *cookie = '\0';
-    if (a.status == 200) {
-        assert_non_null(set);
-        assert_contains(set, "; Path=/; HttpOnly; SameSite=Strict");
-        json_t *said = json_loads(a.body, 0, NULL);
-        (void)snprintf(cookie, SESSION_BYTES, "X-Tenon-Session: %s\r\nCookie: %.*s\r\n",
-                       json_string_value(json_object_get(said, "session")),
-                       (int)strcspn(set + 12, ";"), set + 12);
-        json_decref(said);
-    } else {
-        assert_null(set);
-    }
-    web_clear(&a);
-    return a.status;
+    char pair[200], coded[300];
+    (void)snprintf(pair, sizeof pair, "%s:%s", name, password);
+    (void)EVP_EncodeBlock((unsigned char *)coded, (const unsigned char *)pair, (int)strlen(pair));
+    (void)snprintf(line, LINE_BYTES, "Authorization: Basic %s\r\n", coded);
 }
 
 static int get(const struct web *w, const char *path, const char *headers)
@@ -69,50 +60,29 @@ static void test_nobody_gets_in_without_the_token(void **state)
                                         "limits",  "workers",  "schedules", "audit"};
     struct fixture *fx = *state;
     struct web w;
-    char cookie[SESSION_BYTES], body[128], path[64];
+    char path[64], line[LINE_BYTES];
     WEB_OPEN(fx, &w, NULL);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         (void)snprintf(path, sizeof path, "/api/%s", paths[i]);
         assert_int_equal(get(&w, path, ""), 401);
-        (void)snprintf(cookie, sizeof cookie, "Cookie: tenon_%d=\r\n", w.port);
-        assert_int_equal(get(&w, path, cookie), 401);
     }
     assert_int_equal(get(&w, path, "Authorization: Bearer 0123456789abcdef\r\n"), 401);
     assert_int_equal(get(&w, path, "Authorization: Bearer \r\n"), 401);
+    assert_int_equal(get(&w, path, "Authorization: Bearer\r\n"), 401);
+    basic("", w.token, line);
+    assert_int_equal(get(&w, path, line), 401);
     assert_int_equal(web_status(&w, "POST", "/api/act", web_posting, "{\"act\": \"retry\"}"), 401);
-    assert_int_equal(log_in(&w, "{\"token\": \"0123456789abcdef\"}", cookie), 401);
-    (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
-    assert_int_equal(log_in(&w, body, cookie), 200);
-    assert_int_equal(get(&w, "/api/overview", cookie), 200);
-    /* what a page on another port of this host gets of the browser */
-    assert_int_equal(get(&w, "/api/overview", strstr(cookie, "Cookie: ")), 401);
+    (void)snprintf(line, sizeof line, "Authorization: bearer %s\r\n", w.token);
+    assert_int_equal(get(&w, "/api/overview", line), 200);
+    (void)snprintf(line, sizeof line, "Authorization: Bearer %s0\r\n", w.token);
+    assert_int_equal(get(&w, "/api/overview", line), 401);
     char *log = file_text(w.process->log);
     assert_null(strstr(log, w.token));
     free(log);
-    char posting[512];
-    (void)snprintf(posting, sizeof posting, "%s%s", web_posting, cookie);
-    assert_int_equal(web_status(&w, "POST", "/api/logout", posting, "{}"), 200);
-    assert_int_equal(get(&w, "/api/overview", cookie), 401);
     web_close(&w);
 }
 
 static void test_nobody_guesses(void **state)
-{
-    struct fixture *fx = *state;
-    struct web w;
-    char cookie[SESSION_BYTES], body[128];
-    WEB_OPEN(fx, &w, NULL);
-    int status = 0;
-    for (int i = 0; i < TRIES + 5; i++) {
-        status = log_in(&w, "{\"token\": \"0123456789abcdef\"}", cookie);
-    }
-    assert_int_equal(status, 429);
-    (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
-    assert_int_equal(log_in(&w, body, cookie), 429);
-    assert_int_equal(process_lines(w.process, "event=ui_login_failed"), TRIES);
-}
-
-static void test_nobody_guesses_by_a_header(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
@@ -161,6 +131,12 @@ static void test_other_pages_can_do_nothing(void **state)
                    w.port);
     assert_int_equal(post_with(&w, lines), 200);
     assert_int_equal(get(&w, "/api/pause?queue=mail", ""), 404);
+    (void)snprintf(lines, sizeof lines, "Authorization: Bearer %s\r\nSec-Fetch-Site: %s\r\n",
+                   w.token, "cross-site");
+    assert_int_equal(get(&w, "/api/session", lines), 403);
+    (void)snprintf(lines, sizeof lines, "Authorization: Bearer %s\r\nSec-Fetch-Site: %s\r\n",
+                   w.token, "none"); /* typed as an address */
+    assert_int_equal(get(&w, "/api/session", lines), 200);
 }
 
 static void test_a_name_that_was_made_to_lead_here(void **state)
@@ -177,6 +153,30 @@ static void test_a_name_that_was_made_to_lead_here(void **state)
     WEB_OPEN(fx, &known, "--hosts", "tasks.example.org,other.example");
     assert_int_equal(get(&known, "/", "Host: Tasks.example.org\r\n"), 200);
     assert_int_equal(get(&known, "/", "Host: evil.example\r\n"), 421);
+}
+
+/* A proxy and the page must not read two different requests. */
+static void test_a_request_can_be_read_in_one_way(void **state)
+{
+    static const char *const wrong[] = {"Content-Length : 2\r\n", "X-Tenon\t: 1\r\n",
+                                        "Content-Length: 0\r\n", "Host: a\r\nHost: b\r\n",
+                                        "Origin: a\r\nOrigin: b\r\n"};
+    struct fixture *fx = *state;
+    struct web w;
+    struct web_answer a;
+    WEB_OPEN(fx, &w, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        web_request(&w, "GET", "/", wrong[i], "", &a);
+        assert_int_equal(a.status, 400);
+        assert_contains(a.head, "Connection: close");
+        web_clear(&a);
+    }
+    web_request(&w, "POST", "/api/act", "Transfer-Encoding: chunked\r\n", "0\r\n\r\n", &a);
+    assert_int_equal(a.status, 400);
+    assert_contains(a.body, "the body has two lengths");
+    web_clear(&a);
+    assert_int_equal(get(&w, "/", "Host: \r\n"), 421);
+    web_close(&w);
 }
 
 static void test_every_answer_is_guarded(void **state)
@@ -220,9 +220,9 @@ static void test_a_body_has_a_limit(void **state)
     memset(body, '[', BYTES);
     body[BYTES] = '\0';
     WEB_OPEN(fx, &w, NULL);
-    assert_int_equal(web_status(&w, "POST", "/api/login", web_posting, body), 413);
+    assert_int_equal(web_status(&w, "POST", "/api/act", web_posting, body), 413);
     body[10000] = '\0';
-    assert_int_equal(web_status(&w, "POST", "/api/login", web_posting, body), 400);
+    json_decref(web_post(&w, 400, "/api/act", body));
     free(body);
     web_close(&w);
 }
@@ -237,19 +237,41 @@ static const char passwords[] =
     "bob:$6$tenonbob$oS3c/UrGnz8nMdAdUw1O3zy.nIJYt.t2Snt6ZOuzjBqBqibTdwxWjeJ5NWxDp2cyhy2QUU334BHxPX"
     "Jqku1qP0:read-only\n";
 
+static int try(const struct web *w, const char *name, const char *password)
+{
+    char line[LINE_BYTES];
+    basic(name, password, line);
+    return get(w, "/api/overview", line);
+}
+
 static void test_passwords(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    char path[300], cookie[SESSION_BYTES], headers[512];
+    struct web_answer a;
+    char path[300], line[LINE_BYTES], headers[600];
     write_file(fx, "passwords", passwords, path);
     WEB_OPEN(fx, &w, "--password-file", path);
     assert_string_equal(w.token, "");
-    assert_int_equal(log_in(&w, "{\"user\": \"ann\", \"password\": \"hidden\"}", cookie), 401);
-    assert_int_equal(log_in(&w, "{\"user\": \"eve\", \"password\": \"secret\"}", cookie), 401);
-    assert_int_equal(log_in(&w, "{\"token\": \"\"}", cookie), 401);
-    assert_int_equal(log_in(&w, "{\"user\": \"ann\", \"password\": \"secret\"}", cookie), 200);
-    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, cookie);
+    web_request(&w, "GET", "/tasks", "", "", &a); /* the browser asks, before there is a page */
+    assert_int_equal(a.status, 401);
+    assert_contains(a.head, "WWW-Authenticate: Basic realm=\"tenon\"");
+    web_clear(&a);
+    assert_int_equal(get(&w, "/static/app.js", ""), 200);
+    assert_int_equal(try(&w, "ann", "hidden"), 401);
+    assert_int_equal(try(&w, "eve", "secret"), 401);
+    assert_int_equal(try(&w, "ann", ""), 401);
+    assert_int_equal(get(&w, "/api/overview", "Authorization: Basic YW5u\r\n"), 401); /* ann */
+    assert_int_equal(get(&w, "/api/overview", "Authorization: Basic %%%%\r\n"), 401);
+    assert_int_equal(get(&w, "/api/overview", "Authorization: Basic \r\n"), 401);
+    assert_int_equal(get(&w, "/api/overview", "Authorization: Bearer \r\n"), 401);
+    assert_int_equal(try(&w, "ann", "secret"), 200);
+    assert_int_equal(try(&w, "ann", "secret"), 200); /* from memory */
+    assert_int_equal(try(&w, "ann", "secretly"), 401);
+    assert_int_equal(try(&w, "bob", "secret"), 401);
+    basic("ann", "secret", line);
+    assert_int_equal(get(&w, "/tasks", line), 200);
+    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, line);
     assert_int_equal(web_status(&w, "POST", "/api/pause", headers,
                                 "{\"queue\": \"mail\", \"why\": \"it burns\"}"),
                      200);
@@ -262,11 +284,153 @@ static void test_passwords(void **state)
                      200);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 1 FROM tenon.audit WHERE act = 'cancel_flow'"
                                   " AND what = '{\"flow\": 1, \"web_user\": \"ann\"}'"));
-    assert_int_equal(log_in(&w, "{\"user\": \"bob\", \"password\": \"hidden\"}", cookie), 200);
-    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, cookie);
-    assert_int_equal(get(&w, "/api/overview", cookie), 200);
+    basic("bob", "hidden", line);
+    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, line);
+    assert_int_equal(get(&w, "/api/overview", line), 200);
     assert_int_equal(web_status(&w, "POST", "/api/resume", headers, "{\"queue\": \"mail\"}"), 403);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 1);
+    char *log = file_text(w.process->log);
+    assert_null(strstr(log, "hidden"));
+    free(log);
+    web_close(&w);
+}
+
+static void test_nobody_guesses_a_password(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char path[300];
+    write_file(fx, "passwords", passwords, path);
+    WEB_OPEN(fx, &w, "--password-file", path);
+    assert_int_equal(try(&w, "ann", "secret"), 200);
+    for (int i = 0; i < TRIES; i++) {
+        assert_int_equal(try(&w, "ann", "guessed"), 401);
+    }
+    assert_int_equal(try(&w, "ann", "secret"), 429); /* also what is known to be right */
+    assert_int_equal(process_lines(w.process, "event=ui_login_failed"), TRIES);
+    web_close(&w);
+}
+
+/* --- a proxy -------------------------------------------------------------------------------- */
+
+static json_t *session_of(const struct web *w, const char *headers)
+{
+    struct web_answer a;
+    web_request(w, "GET", "/api/session", headers, "", &a);
+    json_t *session = a.status == 200 ? json_loads(a.body, 0, NULL) : NULL;
+    web_clear(&a);
+    return session;
+}
+
+static void assert_user(const struct web *w, const char *headers, const char *user, bool may_act)
+{
+    json_t *session = session_of(w, headers);
+    assert_non_null(session);
+    assert_string_equal(json_string_value(json_object_get(session, "user")), user);
+    assert_int_equal(json_is_true(json_object_get(session, "may_act")), may_act);
+    json_decref(session);
+}
+
+static void test_a_proxy_names_the_user(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    WEB_OPEN(fx, &w, "--user-header", "X-Forwarded-User", "--trusted-proxy",
+             "10.0.0.0/8,127.0.0.0/8", "--operators", "ann,kim@example.org");
+    assert_string_equal(w.token, "");
+    assert_int_equal(get(&w, "/tasks", ""), 200);
+    assert_int_equal(get(&w, "/api/session", ""), 401);
+    assert_int_equal(get(&w, "/api/session", "X-Forwarded-User: \r\n"), 401);
+    assert_int_equal(get(&w, "/api/session", "X-Forwarded-User: eve, ann\r\n"), 401);
+    assert_int_equal(get(&w, "/api/session", "X-Forwarded-User: eve\r\nX-Forwarded-User: ann\r\n"),
+                     400);
+    assert_int_equal(get(&w, "/api/session", "X-Forwarded-User: eve\r\nx-forwarded-user: ann\r\n"),
+                     400);
+    assert_int_equal(get(&w, "/api/session", "X_Forwarded_User: ann\r\n"), 401);
+    assert_int_equal(get(&w, "/api/session", "X-Forwarded-User: \xff\xfe\r\n"), 401);
+    assert_user(&w, "X-Forwarded-User: ann\r\n", "ann", true);
+    assert_user(&w, "X-Forwarded-User: kim@example.org\r\n", "kim@example.org", true);
+    assert_user(&w, "x-forwarded-user: Ann Lee\r\n", "Ann Lee", false);
+    char headers[300];
+    (void)snprintf(headers, sizeof headers, "%sX-Forwarded-User: ann\r\n", web_posting);
+    assert_int_equal(web_status(&w, "POST", "/api/pause", headers, "{\"queue\": \"q\"}"), 200);
+    assert_true(test_sql_bool(fx, "SELECT what ->> 'web_user' = 'ann' FROM tenon.audit"));
+    (void)snprintf(headers, sizeof headers, "%sX-Forwarded-User: eve\r\n", web_posting);
+    assert_int_equal(web_status(&w, "POST", "/api/resume", headers, "{\"queue\": \"q\"}"), 403);
+    web_close(&w);
+}
+
+static void test_only_a_trusted_proxy_does(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    struct web_answer a;
+    REFUSES(fx, "--user-header needs --trusted-proxy", "--user-header", "X-Forwarded-User");
+    REFUSES(fx, "--trusted-proxy", "--user-header", "U", "--trusted-proxy", "proxy.example");
+    REFUSES(fx, "--trusted-proxy", "--user-header", "U", "--trusted-proxy", "10.0.0.0/33");
+    WEB_OPEN(fx, &w, "--user-header", "X-Forwarded-User", "--trusted-proxy", "127.0.0.2,::1");
+    web_request(&w, "GET", "/api/session", "X-Forwarded-User: ann\r\n", "", &a);
+    assert_int_equal(a.status, 401);
+    assert_contains(a.body, "is from 127.0.0.1, which is not in --trusted-proxy");
+    web_clear(&a);
+    assert_int_equal(get(&w, "/api/session",
+                         "X-Forwarded-User: ann\r\nX-Forwarded-For: 127.0.0.2\r\n"),
+                     401);
+    web_close(&w);
+}
+
+/* Failures count against the address that the proxy has added at the end of X-Forwarded-For. */
+static void test_behind_a_proxy_each_has_tries_of_their_own(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char path[300], wrong[LINE_BYTES], right[LINE_BYTES], headers[600];
+    write_file(fx, "passwords", passwords, path);
+    WEB_OPEN(fx, &w, "--password-file", path, "--trusted-proxy", "127.0.0.1");
+    basic("ann", "guessed", wrong);
+    basic("ann", "secret", right);
+    for (int i = 0; i <= TRIES; i++) {
+        (void)snprintf(headers, sizeof headers, "%sX-Forwarded-For: 192.0.2.%d, 192.0.2.7\r\n",
+                       wrong, i);
+        assert_int_equal(get(&w, "/api/session", headers), i < TRIES ? 401 : 429);
+    }
+    (void)snprintf(headers, sizeof headers,
+                   "%sX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-For: 192.0.2.7\r\n", wrong);
+    assert_int_equal(get(&w, "/api/session", headers), 429);
+    (void)snprintf(headers, sizeof headers, "%sX-Forwarded-For: 192.0.2.8\r\n", right);
+    assert_int_equal(get(&w, "/api/session", headers), 200);
+    assert_int_equal(get(&w, "/api/session", right), 200);
+    assert_int_equal(process_lines(w.process, "from=192.0.2.7"), TRIES);
+    web_close(&w);
+}
+
+/* --- who starts and replaces processes ------------------------------------------------------- */
+
+static void test_health(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    struct web_answer a;
+    char path[300];
+    write_file(fx, "passwords", passwords, path);
+    WEB_OPEN(fx, &w, "--password-file", path);
+    web_request(&w, "GET", "/healthz", "", "", &a);
+    assert_int_equal(a.status, 200);
+    assert_string_equal(a.body, "the database answers\n");
+    web_clear(&a);
+    assert_int_equal(web_status(&w, "POST", "/healthz", "", ""), 404);
+    assert_int_equal(get(&w, "/healthz", "Host: evil.example\r\n"), 421);
+    sql_run(fx->maintenance, "ALTER DATABASE %s ALLOW_CONNECTIONS false", fx->database);
+    test_sql(fx, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND application_name = 'tenon ui'");
+    const int64_t until_ms = patience_end_ms(LIMIT_MS);
+    while (get(&w, "/healthz", "") != 503) { /* asked once in a second */
+        assert_true(now_ms() < until_ms);
+    }
+    sql_run(fx->maintenance, "ALTER DATABASE %s ALLOW_CONNECTIONS true", fx->database);
+    while (get(&w, "/healthz", "") != 200) {
+        assert_true(now_ms() < until_ms);
+    }
     web_close(&w);
 }
 
@@ -275,8 +439,9 @@ static void test_others_come_in_only_with_a_secret(void **state)
     struct fixture *fx = *state;
     struct web w;
     char path[300];
-    REFUSES(fx, "this needs --password-file or --token-file", "--listen", "0.0.0.0:0");
-    REFUSES(fx, "this needs --password-file or --token-file", "--listen", "[::]:0");
+    REFUSES(fx, "this needs --password-file, --token-file or --user-header", "--listen",
+            "0.0.0.0:0");
+    REFUSES(fx, "this needs --password-file, --token-file or --user-header", "--listen", "[::]:0");
     write_file(fx, "token", "short\n", path);
     REFUSES(fx, "has 5 characters; 16 to 128 are allowed", "--token-file", path);
     write_file(fx, "passwords", "ann:secret\n", path);
@@ -355,12 +520,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_nobody_gets_in_without_the_token),
         WITH_DATABASE(test_nobody_guesses),
-        WITH_DATABASE(test_nobody_guesses_by_a_header),
         WITH_DATABASE(test_other_pages_can_do_nothing),
         WITH_DATABASE(test_a_name_that_was_made_to_lead_here),
+        WITH_DATABASE(test_a_request_can_be_read_in_one_way),
         WITH_DATABASE(test_every_answer_is_guarded),
         WITH_DATABASE(test_a_body_has_a_limit),
         WITH_DATABASE(test_passwords),
+        WITH_DATABASE(test_nobody_guesses_a_password),
+        WITH_DATABASE(test_a_proxy_names_the_user),
+        WITH_DATABASE(test_only_a_trusted_proxy_does),
+        WITH_DATABASE(test_behind_a_proxy_each_has_tries_of_their_own),
+        WITH_DATABASE(test_health),
         WITH_DATABASE(test_others_come_in_only_with_a_secret),
         WITH_DATABASE(test_the_role_decides),
         WITH_DATABASE(test_read_only),

@@ -3,6 +3,7 @@
 /* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it
  * changes, and hostile payloads. */
 #include "tests/support/held.h"
+#include "tests/support/rows.h"
 #include "tests/support/web.h"
 
 #include <stdio.h>
@@ -30,20 +31,6 @@ static const json_t *list(const json_t *o, const char *key, size_t n)
     return value;
 }
 
-/* Dead tasks of a kind, each with this error and a payload that tells them apart. */
-static void die_all(struct fixture *fx, const char *kind, int n, const char *error)
-{
-    test_sql(
-        fx,
-        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
-        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
-        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4,"
-        " 'failures',"
-        " 'default', '%s', jsonb_build_object('n', i), '%s: it ' || i, '%s'"
-        " FROM generate_series(1, %d) i",
-        kind, error, error, n);
-}
-
 /* --- reading -------------------------------------------------------------------------------- */
 
 static void test_overview(void **state)
@@ -53,7 +40,7 @@ static void test_overview(void **state)
     test_sql(fx, "SELECT tenon.enqueue('mail') FROM generate_series(1, 3);"
                  "SELECT tenon.enqueue('mail', queue => 'slow', delay => '1 h');"
                  "SELECT tenon.pause('slow', why => 'it burns')");
-    die_all(fx, "pay", 2, "Timeout");
+    rows_dead(fx, "pay", 2, "Timeout: it");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/overview");
     const json_t *queues = list(o, "queues", 2);
@@ -77,7 +64,7 @@ static void test_tasks_are_found(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    die_all(fx, "mail", 60, "Timeout");
+    rows_dead(fx, "mail", 60, "Timeout: it");
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('pay', '{\"to\": \"ann\", \"n\": 7}')");
     WEB_OPEN(fx, &w, NULL);
     json_t *o =
@@ -125,12 +112,17 @@ static void test_one_task(void **state)
     held_new(fx, &c);
     free(held_requeue(fx, &c, "failed", "Boom: it broke", "0"));
     test_sql(fx, "UPDATE tenon.task SET progress = '{\"at\": 5}'");
+    test_sql(fx, "INSERT INTO tenon.log_line (task_id, attempt, level, message, fields)"
+                 " SELECT 1, 1, 'info', 'line ' || n, '{\"n\": 1}' FROM generate_series(1, 120) n");
     WEB_OPEN(fx, &w, NULL);
     (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)c.id);
     json_t *o = web_get(&w, 200, path);
     const json_t *task = json_object_get(o, "task");
     assert_string_equal(text(json_array_get(list(task, "attempts", 1), 0), "error"),
                         "Boom: it broke");
+    const json_t *line = json_array_get(list(o, "logs", 100), 0);
+    assert_string_equal(text(line, "message"), "line 21");
+    assert_int_equal(number(json_object_get(line, "fields"), "n"), 1);
     assert_string_equal(text(json_object_get(o, "texts"), "progress"), "{\"at\": 5}");
     assert_true(strlen(text(json_object_get(o, "why"), "sentence")) > 10);
     json_decref(o);
@@ -181,6 +173,8 @@ static void test_what_a_task_has_to_do_with_others(void **state)
                  " \"kind\": \"k\"}, {\"name\": \"" HOSTILE "\", \"kind\": \"k\", \"depends_on\":"
                  " [\"a\"], \"limit_keys\": [\"t:<b>\"]}]}');"
                  "SELECT tenon.put_step(2, '" HOSTILE "', '12345678901234567890.5');"
+                 "SELECT tenon.put_step(2, 'a signal', '{\"n\": 1}');"
+                 "SELECT tenon.signal('a signal', '{\"n\": 1}'), tenon.signal('" HOSTILE "');"
                  "INSERT INTO tenon.waiting VALUES (2, '" HOSTILE "', now())");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/tasks/2");
@@ -190,6 +184,13 @@ static void test_what_a_task_has_to_do_with_others(void **state)
     const json_t *parent = json_array_get(list(r, "parents", 1), 0);
     assert_int_equal(number(parent, "id"), 1);
     assert_string_equal(text(parent, "state"), "ready");
+    assert_true(json_is_null(json_object_get(parent, "end_time")));
+    const json_t *step = json_array_get(list(r, "steps", 2), 0);
+    assert_string_equal(text(step, "name"), HOSTILE);
+    assert_true(json_is_null(json_object_get(step, "sent_at"))); /* another payload */
+    step = json_array_get(json_object_get(r, "steps"), 1);
+    assert_string_equal(text(step, "name"), "a signal");
+    assert_true(json_is_string(json_object_get(step, "sent_at")));
     assert_string_equal(text(json_object_get(r, "signal"), "name"), HOSTILE);
     const json_t *limit = json_array_get(list(r, "limits", 1), 0);
     assert_string_equal(text(limit, "key"), "t:<b>");
@@ -197,7 +198,7 @@ static void test_what_a_task_has_to_do_with_others(void **state)
     assert_int_equal(number(limit, "max_running"), 1);
     assert_int_equal(number(limit, "per_ms"), 60000);
     assert_string_equal(text(json_object_get(o, "texts"), "steps"),
-                        "{\"" HOSTILE "\": 12345678901234567890.5}");
+                        "{\"" HOSTILE "\": 12345678901234567890.5, \"a signal\": {\"n\": 1}}");
     json_decref(o);
     o = web_get(&w, 200, "/api/tasks/1");
     r = json_object_get(o, "relations");
@@ -313,7 +314,7 @@ static void test_limits(void **state)
     json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
     o = web_post(&w, 400, "/api/limit", "{\"act\": \"burn\", \"name\": \"t\"}");
     assert_string_equal(json_string_value(json_object_get(o, "error")),
-                        "\"act\" must be one of pause resume remove");
+                        "\"act\" must be one of pause resume remove set");
     json_decref(o);
     json_decref(web_post(&w, 400, "/api/limit", "{\"act\": \"pause\"}"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused WHERE what = 'limit'"), 0);
@@ -433,8 +434,8 @@ static void test_acts(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    die_all(fx, "mail", 1500, "Timeout");
-    die_all(fx, "mail", 3, "Refused");
+    rows_dead(fx, "mail", 1500, "Timeout: it");
+    rows_dead(fx, "mail", 3, "Refused: it");
     WEB_OPEN(fx, &w, NULL);
     assert_all_change(&w, "retry", "{\"state\": [\"dead\"], \"error\": \"Timeout\"}", 1500);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1500);
@@ -463,8 +464,8 @@ static void test_all_that_fit(void **state)
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{1100}'), delay => '1 h'),"
                  " tenon.enqueue_many('b', array_fill('1'::jsonb, '{1200}')),"
                  " tenon.enqueue_many('c', array_fill('1'::jsonb, '{7}'), delay => '1 h')");
-    die_all(fx, "mail", 1500, "Timeout");
-    die_all(fx, "mail", 3, "Refused");
+    rows_dead(fx, "mail", 1500, "Timeout: it");
+    rows_dead(fx, "mail", 3, "Refused: it");
     WEB_OPEN(fx, &w, NULL);
     assert_all_change(&w, "run_now", "{\"kind\": \"a\"}", 1100);
     assert_all_change(&w, "cancel", "{\"state\": \"ready\", \"kind\": \"b\"}", 1200);

@@ -66,7 +66,7 @@ static void test_a_worker_that_was_frozen_for_a_while(void **state)
     journal_await_started(fx, 1, LIMIT_MS);
     journal_read(fx, &j);
     process_signal(frozen, SIGSTOP);
-    for (int64_t end_ms = now_ms() + FROZEN_LIMIT_MS; runs(j.runs[0].pid);) {
+    for (int64_t end_ms = patience_end_ms(FROZEN_LIMIT_MS); runs(j.runs[0].pid);) {
         assert_true(now_ms() < end_ms);
         (void)poll(NULL, 0, POLL_MS);
     }

@@ -69,6 +69,40 @@ static void test_what_it_says(void **state)
     handlers_clear(&hs);
 }
 
+/* The kinds of "*" take their place among those of the others. */
+static void test_a_handler_for_all_kinds(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    assert_ok(load_text("handler b { command = sh }"
+                        "handler \"*\" { command = sh mode = pool in_flight = 3 }"
+                        "handler z { command = sh }",
+                        &hs, &f),
+              &f);
+    assert_int_equal(handlers_any(&hs), 1);
+    assert_int_equal(hs.n_kinds, 2);
+    assert_int_equal(handlers_find(&hs, "*"), -1);
+    assert_ok(handlers_name(&hs, 1, "a,b,c,z", &f), &f);
+    assert_string_equal(hs.items[1].kinds, "a,c");
+    assert_string_equal(hs.items[1].named, "a,b,c,z");
+    static const char *const names[] = {"b", "a", "c", "z"};
+    assert_int_equal(hs.n_kinds, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(hs.kinds[i].name, names[i]);
+    }
+    assert_int_equal(handlers_find(&hs, "c"), 1);
+    assert_int_equal(handlers_find(&hs, "z"), 2);
+    handlers_clear(&hs);
+    assert_ok(load_text("handler b { command = sh } handler \"*\" { command = sh mode = pool }",
+                        &hs, &f),
+              &f);
+    assert_false(handlers_name(&hs, 1, "b", &f));
+    assert_int_equal(f.code, FAULT_CONFIG);
+    assert_contains(f.text, "other handlers have all kinds that it names: b");
+    handlers_clear(&hs);
+}
+
 static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -106,6 +140,9 @@ static void test_what_is_wrong_is_said(void **state)
     (void)snprintf(says, sizeof says, "handler \"a\": there is no executable ./no-such in %s",
                    here);
     refuses("handler a { command = ./no-such }", says);
+    refuses("handler \"*\" { command = sh }",
+            ":1: handler \"*\": handler \"*\" requires mode \"pool\"");
+    refuses("handler \"a,*\" { command = sh mode = pool }", "kind \"*\" is not allowed");
     refuses("", "no handler is given");
     refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
 }
@@ -200,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_it_says),
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_handler_for_all_kinds),
         cmocka_unit_test(test_start_limit),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_a_byte_order_mark),

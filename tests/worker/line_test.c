@@ -2,6 +2,7 @@
 /* What worker and handler say to each other, to the letter. */
 #include "worker/line.h"
 
+#include "core/base/log.h"
 #include "core/base/scan.h"
 #include "tests/support/test.h"
 
@@ -269,6 +270,45 @@ static void test_step_lines(void **state)
     assert_string_equal(buf_text(&b), "{\"step\":7,\"name\":\"a\\\"b\",\"recorded\":true}\n"
                                       "{\"step\":8,\"name\":\"c\",\"recorded\":false}\n");
     buf_clear(&b);
+}
+
+/* Whatever a log line contains, it is one, and fails nothing. */
+static void test_log_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *message, *fields;
+        enum log_level level;
+    } lines[] = {
+        {"{\"id\":7,\"log\":{\"level\":\"error\",\"message\":\"a\\nb\",\"fields\":{\"n\":1}}}",
+         "a\nb", "{\"n\":1}", LOG_ERROR},
+        {"{\"id\":7,\"log\":{\"level\":\"warning\",\"message\":\"a\",\"fields\":[1]}}", "a", NULL,
+         LOG_WARNING},
+        {"{\"id\":7,\"log\":{\"level\":\"debug\",\"message\":\"a\"},\"progress\":1}", "a", NULL,
+         LOG_DEBUG},
+        {"{\"id\":7,\"log\":{\"level\":\"loud\",\"message\":5}}", "5", NULL, LOG_INFO},
+        {"{\"id\":7,\"log\":{\"message\":\"\\ud83d\\u0000\"}}", "\xEF\xBF\xBD\xEF\xBF\xBD", NULL,
+         LOG_INFO},
+        {"{\"id\":7,\"log\":{\"message\":\"a\xFF\"}}", "a\xEF\xBF\xBD", NULL, LOG_INFO},
+        {"{\"id\":7,\"log\":{}}", "{}", NULL, LOG_INFO},
+        {"{\"id\":7,\"log\":\"a\"}", "a", NULL, LOG_INFO},
+        {"{\"id\":7,\"log\":null}", "null", NULL, LOG_INFO},
+    };
+    struct event e;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_true(parse(lines[i].line, &e));
+        assert_int_equal(e.type, EVENT_LOG);
+        assert_int_equal(e.id, 7);
+        assert_int_equal(e.log_level, lines[i].level);
+        assert_string_equal(e.message, lines[i].message);
+        assert_true(lines[i].fields ? e.fields && strcmp(e.fields, lines[i].fields) == 0
+                                    : !e.fields);
+        free(e.message);
+        free(e.fields);
+    }
+    assert_true(parse("{\"id\":7,\"outcome\":\"done\",\"log\":{\"message\":\"a\"}}", &e));
+    assert_int_equal(e.type, EVENT_REPLY);
+    assert_false(parse("{\"log\":{\"message\":\"a\"}}", &e));
 }
 
 static void test_steps_of_a_task_line(void **state)
@@ -542,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_progress_lines),
         cmocka_unit_test(test_progress_has_a_limit),
         cmocka_unit_test(test_step_lines),
+        cmocka_unit_test(test_log_lines),
         cmocka_unit_test(test_steps_of_a_task_line),
         cmocka_unit_test(test_stop_lines),
         cmocka_unit_test(test_starting_lines),

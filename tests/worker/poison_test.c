@@ -45,7 +45,7 @@ static bool is_over(struct fixture *fx)
 /* As a supervisor does: started again whenever it is gone. */
 static void run_until_over(struct fixture *fx, struct process *p)
 {
-    int64_t until_ms = now_ms() + 10 * LIMIT_MS;
+    int64_t until_ms = patience_end_ms(10 * LIMIT_MS);
     while (!is_over(fx)) {
         assert_true(now_ms() < until_ms);
         if (process_is_gone(p)) {

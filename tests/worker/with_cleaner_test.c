@@ -32,7 +32,7 @@ static void await_end(struct fixture *fx, pid_t pid)
 {
     for (int i = 0; kill(pid, 0) == 0 || errno != ESRCH; i++) {
         (void)waitpid(pid, NULL, WNOHANG); /* if its parent was killed, it is ours */
-        if (i > LIMIT_MS / 10) {
+        if (i > LIMIT_MS * PATIENCE / 10) {
             fail_msg("process %d runs on", (int)pid);
         }
         test_sql(fx, "SELECT pg_sleep(0.01)");

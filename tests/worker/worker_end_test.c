@@ -40,6 +40,29 @@ static void test_sigterm_drains(void **state)
     drains(*state, SIGTERM);
 }
 
+/* By its row: it hears of it at once, and the audit has it. */
+static void test_an_operator_drains_it(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 700}')"
+                 " FROM generate_series(1, 10)");
+    struct process *p = pool_worker(fx, "2", "1");
+    journal_await_started(fx, 2, LIMIT_MS);
+    assert_true(test_sql_bool(fx, "SELECT tenon.drain(id, 'a new kernel') FROM tenon.worker"));
+    assert_false(test_sql_bool(fx, "SELECT tenon.drain(id) FROM tenon.worker"));
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_int_equal(process_lines(p, "event=drain_told"), 1);
+    struct journal j;
+    journal_read(fx, &j);
+    assert_true(j.n < 10);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), (int64_t)j.n);
+    journal_clear(&j);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(what->>'why' = 'a new kernel')"
+                                  " FROM tenon.audit WHERE act = 'drain'"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(state = 'left' AND version <> '')"
+                                  " FROM tenon.worker"));
+}
+
 /* The end of its terminal, for instance. */
 static void test_sighup_drains(void **state)
 {
@@ -203,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_sigterm_drains),
+        WITH_SERVERS(test_an_operator_drains_it),
         WITH_SERVERS(test_sighup_drains),
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
         WITH_SERVERS(test_a_drain_waits_for_its_locked_row),

@@ -145,7 +145,7 @@ static void await_pid_end(int pid)
         return;
     }
     struct pollfd pfd = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&pfd, 1, LIMIT_MS), 1);
+    assert_int_equal(poll(&pfd, 1, LIMIT_MS * PATIENCE), 1);
     (void)close(fd);
 }
 

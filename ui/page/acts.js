@@ -1,15 +1,19 @@
 // What changes tasks: first how many and which, then a question, then piece by piece, until all are done or it is stopped.
 
 import { post } from './api.js';
-import { el, button, count } from './dom.js';
+import { el, button } from './dom.js';
+import { count } from './format.js';
 
 export const acts = {
     retry: { label: 'Retry', done: 'retried', states: ['dead', 'cancelled', 'expired'] },
+    undo: { label: 'Undo the retry', done: 'made dead again', states: ['ready', 'scheduled', 'blocked'] }, // of those that no worker has claimed
     run_now: { label: 'Run now', done: 'made ready', states: ['scheduled', 'retrying'] },
     cancel: { label: 'Cancel', done: 'cancelled', states: ['scheduled', 'ready', 'running', 'retrying', 'blocked'] },
     set: { label: 'Set priority', done: 'changed', states: ['scheduled', 'ready', 'retrying'] },
     delete: { label: 'Delete', done: 'deleted', states: ['dead', 'done', 'cancelled', 'expired'] },
 };
+
+const RATED = ['retry', 'run_now']; // what makes tasks ready, which a service that is just back may not bear all at once
 
 const COUNTED_MAX = 100000;  // from there on "at least" will do
 const SHOWN_AFTER_MS = 300; // a count that takes no longer is not shown
@@ -46,6 +50,9 @@ export function ask(title, content, yes, fields = []) {
 export const whyField = () => el('p', {}, el('label', { for: 'why' }, 'Why (for the audit)'),
     el('input', { id: 'why', name: 'why', maxlength: 500 }));
 
+const rateField = () => el('p', {}, el('label', { for: 'rate' }, 'Tasks per second (empty: no maximum)'),
+    el('input', { id: 'rate', name: 'rate', type: 'number', min: 1, max: 10000, autocomplete: 'off' }));
+
 const priorityField = () => el('p', {}, el('label', { for: 'priority' }, 'Priority, 0 to 9; higher runs first'),
     el('input', { id: 'priority', name: 'priority', type: 'number', min: 0, max: 9, value: 4, required: true }));
 
@@ -78,7 +85,18 @@ async function countPieces(name, filter) {
     return gaveUp ? null : { n, at_least: piece.next !== null, examples: found };
 }
 
-async function runPieces(act, request, preview) {
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+// With a rate a piece is what one second allows; without, it is as large as the server makes it.
+async function nextPiece(request, piece, rate) {
+    if (!rate) return post('act', { ...request, cursor: piece.next, audit: piece.audit });
+    const begun = performance.now();
+    const found = await post('act', { ...request, cursor: piece.next, audit: piece.audit, most: rate });
+    if (found.next !== null) await pause(Math.max(0, 1000 - (performance.now() - begun)));
+    return found;
+}
+
+async function runPieces(act, request, preview, rate) {
     let n = 0, skipped = 0, stopped = false, piece = { next: null, audit: null };
     const bar = el('progress', { max: Math.max(1, preview.n), 'aria-label': 'Progress' });
     const text = el('p', { role: 'status' });
@@ -87,7 +105,7 @@ async function runPieces(act, request, preview) {
     dialog.onclose = () => { stopped = true; };
     try {
         do {
-            piece = await post('act', { ...request, cursor: piece.next, audit: piece.audit });
+            piece = await nextPiece(request, piece, rate);
             n += piece.n;
             skipped += piece.skipped;
             bar.value = n + skipped;
@@ -112,20 +130,22 @@ export async function perform(name, filter) {
         return `No task here can be ${act.done}.`;
     }
     const answer = await ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),
-        `${act.label}: ${tasks(shown.n, shown.at_least)}`, [name === 'set' && priorityField(), whyField()].filter(Boolean));
+        `${act.label}: ${tasks(shown.n, shown.at_least)}`,
+        [name === 'set' && priorityField(), RATED.includes(name) && (shown.n > 1 || shown.at_least) && rateField(), whyField()].filter(Boolean));
     if (!answer) {
         return null;
     }
     const changes = name === 'set' ? { priority: Number(answer.priority) } : null;
-    return runPieces(act, { act: name, filter, changes, why: answer.why || null }, shown);
+    return runPieces(act, { act: name, filter, changes, why: answer.why || null }, shown, Number(answer.rate) || null);
 }
 
 // A button for an act of these tasks.
 export function actButton(ctx, name, filter, properties = {}) {
     return button(properties.text ?? acts[name].label, async () => {
         try {
-            const done = await perform(name, filter());
+            const which = filter(), done = await perform(name, which);
             if (done) ctx.say(done);
+            if (done) properties.done?.(which);
         } catch (error) {
             ctx.say(error.message);
         }

@@ -1,4 +1,5 @@
-// Requests to the JSON API (docs/ui.md).
+// Requests to the JSON API (docs/json-api.md). A browser sends a name and a password, or a proxy's cookie, by itself; the token
+// of `tenon ui` is sent by this page.
 
 export class Refused extends Error {
     constructor(status, body) {
@@ -8,8 +9,18 @@ export class Refused extends Error {
     }
 }
 
-// What the page alone knows of its session: browsers send a host's cookies to all of its ports.
-const KEY = 'tenon-session';
+const KEY = 'tenon-token'; // in the storage of this host and port
+
+export const hasToken = () => localStorage.getItem(KEY) !== null;
+export const keepToken = (token) => localStorage.setItem(KEY, token);
+export const forgetToken = () => localStorage.removeItem(KEY);
+
+const bearer = () => (hasToken() ? { Authorization: `Bearer ${localStorage.getItem(KEY)}` } : {});
+
+// Without the name and the password that the page's own address may have.
+const address = (path) => new URL(`/api/${path}`, location.origin);
+
+const LIMIT_MS = 10000; // then the server is taken to be away
 
 async function answer(response) {
     const body = await response.json().catch(() => ({}));
@@ -19,26 +30,17 @@ async function answer(response) {
     return body;
 }
 
-const session = () => ({ 'X-Tenon-Session': localStorage.getItem(KEY) ?? '' });
-
-export async function beginSession(body) {
-    localStorage.setItem(KEY, (await post('login', body)).session);
-}
-
-export async function endSession() {
-    await post('logout', {}).catch(() => {});
-    localStorage.removeItem(KEY);
-}
-
 export async function get(path, parameters = {}) {
     const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined));
-    return answer(await fetch(`/api/${path}${query.size ? `?${query}` : ''}`, { headers: { Accept: 'application/json', ...session() } }));
+    return answer(await fetch(address(`${path}${query.size ? `?${query}` : ''}`), {
+        headers: { Accept: 'application/json', ...bearer() }, signal: AbortSignal.timeout(LIMIT_MS),
+    }));
 }
 
 export async function post(path, body) {
-    return answer(await fetch(`/api/${path}`, {
+    return answer(await fetch(address(path), {
         method: 'POST',
-        headers: { 'Content-Type': 'application/json', 'X-Tenon': '1', ...session() },
+        headers: { 'Content-Type': 'application/json', 'X-Tenon': '1', ...bearer() },
         body: JSON.stringify(body),
     }));
 }

@@ -1,14 +1,20 @@
-// Elements, texts and times. Values from the database become text nodes or attributes, never markup.
+// Elements, and how a view is patched. Values from the database become text nodes or attributes, never markup.
 
-// Characters that turn the direction of a text (UAX 9), and controls, are shown as escapes.
-const shown = (text) => text.replace(/[\u0080-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+import { shown } from './format.js';
 
-export function el(tag, properties = {}, ...children) {
-    const node = document.createElement(tag);
+const HANDLERS = Symbol('handlers');
+
+// One listener for each type of event, so that a patch can exchange what it calls.
+function listen(node, type, handler) {
+    node[HANDLERS] ??= {};
+    if (!(type in node[HANDLERS])) node.addEventListener(type, (event) => node[HANDLERS][type]?.(event));
+    node[HANDLERS][type] = handler;
+}
+
+function fill(node, properties, children) {
     for (const [name, value] of Object.entries(properties ?? {})) {
         if (name.startsWith('on')) {
-            node.addEventListener(name.slice(2), value);
+            listen(node, name.slice(2), value);
         } else if (value === true) {
             node.setAttribute(name, '');
         } else if (value !== false && value !== null && value !== undefined) {
@@ -20,87 +26,155 @@ export function el(tag, properties = {}, ...children) {
     return node;
 }
 
+export const el = (tag, properties = {}, ...children) => fill(document.createElement(tag), properties, children);
+
+export const svg = (tag, properties = {}, ...children) =>
+    fill(document.createElementNS('http://www.w3.org/2000/svg', tag), properties, children);
+
 export const link = (href, text, properties) => el('a', { href, ...properties }, text);
-
-// Put new content where the old was; the keyboard stays at the control of the same name, and a table where it is scrolled to.
-export function swap(place, ...content) {
-    const named = () => [...place.querySelectorAll('[data-key]')];
-    const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-    const lefts = new Map(named().map((node) => [node.dataset.key, node.scrollLeft]));
-    place.replaceChildren(...content.flat(Infinity).filter(Boolean));
-    for (const node of named().filter((n) => lefts.get(n.dataset.key))) node.scrollLeft = lefts.get(node.dataset.key);
-    if (key) {
-        named().find((node) => node.dataset.key === key)?.focus({ preventScroll: true });
-    }
-}
-
-// columns: [{head, cell(row), class}]; a cell may be a text, a node, or a list of them.
-export function table(caption, columns, rows, empty = 'Nothing.') {
-    if (rows.length === 0) {
-        return el('p', { class: 'dim' }, empty);
-    }
-    const head = el('tr', {}, columns.map((c) => el('th', { scope: 'col', class: c.class }, c.head)));
-    const body = rows.map((row) => el('tr', {}, columns.map((c) => el('td', { class: c.class }, c.cell(row) ?? ''))));
-    return el('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0, 'data-key': `table-${caption}` },
-        el('table', {}, el('caption', {}, caption), el('thead', {}, head), el('tbody', {}, body)));
-}
 
 export function button(text, onclick, properties) {
     return el('button', { type: 'button', onclick, ...properties }, text);
 }
 
-export const count = (n, atLeast) => Number(n).toLocaleString('en') + (atLeast ? '+' : '');
+// --- patching ---
 
-export function span(seconds) {
-    const s = Math.max(0, Math.round(seconds));
-    if (s < 120) return `${s} s`;
-    if (s < 7200) return `${Math.round(s / 60)} min`;
-    if (s < 172800) return `${Math.round(s / 3600)} h`;
-    return `${Math.round(s / 86400)} d`;
+const STILL_MS = 3000; // rows under a pointer that has moved stay where they are
+
+let pressed = false, pointed = { body: null, until: 0 };
+const waiting = new Map(); // by its place, what will be shown when the button of the pointer is up
+
+addEventListener('pointerdown', () => { pressed = true; }, true);
+for (const type of ['pointerup', 'pointercancel', 'dragend']) addEventListener(type, () => setTimeout(release), true);
+addEventListener('pointermove', (event) => {
+    const body = event.target.closest?.('tbody');
+    pointed = { body, until: body ? performance.now() + STILL_MS : 0 };
+}, true);
+
+function release() {
+    pressed = false;
+    for (const [place, content] of waiting) patchNow(place, content);
+    waiting.clear();
 }
 
-// "3 min ago", with the moment itself for whoever wants it.
-export function moment(text) {
-    if (!text) return '';
-    const at = new Date(text);
-    const ago = (Date.now() - at.getTime()) / 1000;
-    if (Number.isNaN(ago)) return text;
-    return el('time', { datetime: text, title: at.toISOString() }, ago >= 0 ? `${span(ago)} ago` : `in ${span(-ago)}`);
-}
+const USERS = { DETAILS: ['open'], DIALOG: ['open'], INPUT: ['value'] }; // what the user changes, and a patch does not
 
-export const state = (word) => el('span', { class: `state ${word}` }, word);
-
-// The JSON that PostgreSQL printed, in lines: the text is only indented, because numbers may have more digits than ours.
-const PRETTY_DEPTH_MAX = 20, PRETTY_CHARACTERS_MAX = 2_000_000;
-
-export function pretty(json) {
-    let out = '', depth = 0, inString = false;
-    const line = () => `\n${'  '.repeat(Math.min(depth, PRETTY_DEPTH_MAX))}`;
-    for (let i = 0; i < json.length; i++) {
-        const c = json[i];
-        if (out.length > PRETTY_CHARACTERS_MAX) {
-            return `${out}\n... (${json.length} characters; tenon show --json prints all)`;
-        }
-        if (inString) {
-            out += c;
-            if (c === '\\') out += json[++i] ?? '';
-            else if (c === '"') inString = false;
-        } else if (c === '"') {
-            out += c;
-            inString = true;
-        } else if (c === '{' || c === '[') {
-            const empty = json[i + 1] === (c === '{' ? '}' : ']');
-            depth += empty ? 0 : 1;
-            out += empty ? c + json[++i] : c + line();
-        } else if (c === '}' || c === ']') {
-            depth--;
-            out += line() + c;
-        } else if (c === ',') {
-            out += c + line();
-            if (json[i + 1] === ' ') i++;
-        } else {
-            out += c;
-        }
+function patchAttributes(old, now) {
+    const kept = USERS[old.nodeName] ?? [];
+    for (const { name } of [...old.attributes]) {
+        if (!now.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
     }
-    return out;
+    for (const { name, value } of now.attributes) {
+        if (old.getAttribute(name) !== value && !kept.includes(name)) old.setAttribute(name, value);
+    }
+    if (old.type === 'checkbox') old.checked = now.hasAttribute('checked');
+    if (old.nodeName === 'PROGRESS') old.value = now.value;
+    for (const type of Object.keys({ ...old[HANDLERS], ...now[HANDLERS] })) listen(old, type, now[HANDLERS]?.[type] ?? null);
+}
+
+// A text in which a selection begins or ends is left as it is.
+function patchText(old, now) {
+    const selection = document.getSelection();
+    const selected = !selection.isCollapsed && (selection.anchorNode === old || selection.focusNode === old);
+    if (old.data !== now.data && !selected) old.data = now.data;
+}
+
+const keyOf = (node) => node.dataset?.key ?? node.id ?? '';
+
+function patchNode(old, now) {
+    if (old.nodeType === Node.TEXT_NODE) {
+        patchText(old, now);
+    } else {
+        patchAttributes(old, now);
+        if (!old.hasAttribute('data-own')) patchChildren(old, [...now.childNodes]);
+    }
+    return old;
+}
+
+// For each new child the old one that becomes it: the one with the same key, or the next without a key that is alike.
+function pairChildren(place, content) {
+    const keyed = new Map(), others = [];
+    for (const child of place.childNodes) {
+        const key = keyOf(child);
+        if (key) keyed.set(key, child);
+        else others.push(child);
+    }
+    return content.map((now) => {
+        const key = keyOf(now);
+        if (key) {
+            const old = keyed.get(key);
+            keyed.delete(key);
+            return old?.nodeName === now.nodeName ? old : null;
+        }
+        return others[0]?.nodeName === now.nodeName ? others.shift() : null;
+    });
+}
+
+// The rows under the pointer: none comes, goes or moves.
+function patchRows(body, content) {
+    const rows = new Map(content.map((row) => [keyOf(row), row]));
+    for (const old of body.children) {
+        const now = rows.get(keyOf(old));
+        if (now) patchNode(old, now);
+        else old.classList.add('gone');
+    }
+}
+
+// A node that moves loses the selection: the one in which the selection begins stays, and the others move around it.
+function fixedOf(nodes) {
+    const selection = document.getSelection();
+    return selection.isCollapsed ? null : nodes.find((node) => node?.contains(selection.anchorNode)) ?? null;
+}
+
+function patchChildren(place, content) {
+    if (place === pointed.body && performance.now() < pointed.until && content.every(keyOf)) {
+        patchRows(place, content);
+        return;
+    }
+    const pairs = pairChildren(place, content), stay = new Set(pairs);
+    for (const child of [...place.childNodes]) {
+        if (!stay.has(child)) child.remove();
+    }
+    const fixed = fixedOf(pairs);
+    let at = place.firstChild;
+    content.forEach((now, i) => {
+        const node = pairs[i] ? patchNode(pairs[i], now) : now;
+        while (node === fixed && at !== fixed) {
+            const passed = at;
+            at = at.nextSibling;
+            place.append(passed);
+        }
+        if (node === at) at = at.nextSibling;
+        else place.insertBefore(node, at);
+    });
+}
+
+function patchNow(place, content) {
+    const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    patchChildren(place, content);
+    if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+}
+
+// Make the place look like the new content. What is the same stays the same node, with its focus, selection, scroll, open parts; what
+// has a data-key is found again wherever it has moved. The content of an element with data-own is left alone.
+export function patch(place, ...content) {
+    const nodes = content.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+        .map((child) => (child instanceof Node ? child : document.createTextNode(shown(String(child)))));
+    if (pressed) waiting.set(place, nodes);
+    else patchNow(place, nodes);
+}
+
+// --- tables ---
+
+// columns: [{head, cell(row), class}]; a cell may be a text, a node, or a list of them. `key(row)`: what stays of a row when others
+// come and go.
+export function table(caption, columns, rows, { empty = 'Nothing.', key = null, rowClass = () => null, cards = false } = {}) {
+    if (rows.length === 0) {
+        return el('p', { class: 'empty', 'data-key': `table-${caption}` }, empty);
+    }
+    const head = el('tr', {}, columns.map((c) => el('th', { scope: 'col', class: c.class }, c.head)));
+    const body = rows.map((row) => el('tr', { 'data-key': key && `row-${key(row)}`, class: rowClass(row) },
+        columns.map((c) => el('td', { class: c.class, 'data-head': typeof c.head === 'string' ? c.head : null }, c.cell(row) ?? ''))));
+    return el('div', { class: `scroll${cards ? ' cards' : ''}`, role: 'region', 'aria-label': caption, tabindex: 0, 'data-key': `table-${caption}` },
+        el('table', {}, el('caption', {}, caption), el('thead', {}, head), el('tbody', {}, body)));
 }

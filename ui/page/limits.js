@@ -2,7 +2,9 @@
 
 import { get, post } from './api.js';
 import { ask, whyField } from './acts.js';
-import { button, count, el, link, moment, span, swap, table } from './dom.js';
+import { button, el, link, patch, table } from './dom.js';
+import { count, span } from './format.js';
+import { moment } from './parts.js';
 
 const COUNTED = 1000; // as far as the server counts
 
@@ -33,12 +35,45 @@ async function turn(ctx, l) {
     await ctx.reload();
 }
 
-function stateOf(l, ctx) {
+function field(name, label, value, properties) {
+    return el('p', {}, el('label', { for: `l-${name}` }, label), el('input', { id: `l-${name}`, name, value: value ?? '', autocomplete: 'off', ...properties }));
+}
+
+const box = (name, label, checked) => el('p', {}, el('label', { class: 'box' }, el('input', { type: 'checkbox', name, value: 'true', checked: Boolean(checked) }), ` ${label}`));
+
+// `l`: the limit as it is, or null for a new one. What it does not set comes from the limit of the part before the colon.
+async function edit(ctx, l) {
+    const own = l?.own ?? {};
+    const answer = await ask(l ? `Change the limit ${l.key}` : 'Set a limit', !l && el('p', { class: 'dim' }, 'The name is a key, such as tenant:42; the part of keys before the colon, such as tenant; kind/NAME; or queue/NAME.'),
+        'Set', [!l && field('name', 'Name', '', { required: true, maxlength: 200 }), field('max_running', 'Tasks at once', own.max_running, { type: 'number', min: 1, max: 1000000 }),
+            field('max_starts', 'Starts', own.max_starts, { type: 'number', min: 1, max: 10000 }), field('per', 'in this time, such as 1 min', own.per),
+            field('weight', 'Weight, if it is fair', own.weight, { type: 'number', min: 1, max: 1000 }), box('strict', 'One after the other, in the order of ids', own.strict),
+            box('fair', 'Keys take turns', own.fair)].filter(Boolean));
+    if (!answer) return;
+    const number = (text) => (text ? Number(text) : null), given = answer.per?.trim() || null;
+    const changes = { max_running: number(answer.max_running), max_starts: number(answer.max_starts), per: answer.max_starts ? given : null, weight: number(answer.weight),
+        strict: answer.strict ? true : own.strict === false ? false : null, fair: answer.fair ? true : own.fair === false ? false : null,
+        when_dead: own.when_dead ?? null, until: own.until ?? null };
+    try {
+        const done = await post('limit', { act: 'set', name: l ? l.key : answer.name.trim(), changes });
+        ctx.say(`The limit ${done.name} is set.`);
+    } catch (error) {
+        ctx.say(error.message);
+    }
+    await ctx.reload();
+}
+
+function stateOf(l) {
     const pausedBy = l.paused_by ? ` by ${l.paused_by}${l.paused_why ? `: ${l.paused_why}` : ''}` : '';
-    return [l.paused && el('strong', {}, `paused${pausedBy} `), l.dead > 0 && `blocked by ${counted(l.dead)} dead `,
-        l.until && ['until ', moment(l.until), ' '],
-        ctx.session.may_act && (l.paused_here || !l.paused) && button(l.paused_here ? 'Resume' : 'Pause', () => turn(ctx, l),
-            { 'data-key': `pause-${l.key}`, 'aria-label': `${l.paused_here ? 'Resume' : 'Pause'} the limit ${l.key}` })].filter(Boolean);
+    if (!l.paused && !l.dead && !l.until) return el('span', { class: 'dim' }, '-');
+    return [l.paused && el('strong', { class: 'amber' }, `‖ paused${pausedBy} `), l.dead > 0 && el('span', { class: 'red' }, `✕ blocked by ${counted(l.dead)} dead `),
+        l.until && ['until ', moment(l.until), ' ']];
+}
+
+function buttons(l, ctx) {
+    return [(l.paused_here || !l.paused) && button(l.paused_here ? 'Resume' : 'Pause', () => turn(ctx, l),
+        { 'data-key': `pause-${l.key}`, 'aria-label': `${l.paused_here ? 'Resume' : 'Pause'} the limit ${l.key}` }),
+    button(l.own ? 'Edit' : 'Set', () => edit(ctx, l), { 'data-key': `edit-${l.key}`, 'aria-label': `${l.own ? 'Edit' : 'Set'} the limit ${l.key}` })];
 }
 
 // A key leads to its tasks, a limit of several keys to these.
@@ -48,28 +83,30 @@ function name(l) {
 }
 
 function form(ctx) {
-    return el('form', { class: 'filter', role: 'search', 'aria-label': 'Filter', onsubmit: (event) => {
+    return el('form', { class: 'search', role: 'search', 'aria-label': 'Filter', onsubmit: (event) => {
         event.preventDefault();
         const key = new FormData(event.target).get('key').trim();
         ctx.go(`/limits${key ? `?${new URLSearchParams({ key })}` : ''}`);
-    } }, el('p', {}, el('label', { for: 'f-key' }, 'Names that begin with'),
+    } }, el('div', { class: 'field' }, el('label', { for: 'f-key' }, 'Names that begin with '),
         el('input', { id: 'f-key', name: 'key', value: ctx.query.get('key') ?? '', placeholder: 'tenant:4', autocomplete: 'off', spellcheck: 'false' })),
-    el('p', {}, el('button', {}, 'Find'), ' ', link('/limits', 'Clear')));
+    el('button', {}, 'Find'), link('/limits', 'Clear', { class: 'go' }), ctx.session.may_act && button('Set a limit', () => edit(ctx, null)));
 }
 
 export function limits(place, ctx) {
     const list = el('div');
     const columns = [
-        { head: 'Limit or key', class: 'long', cell: name },
+        { head: 'Limit or key', class: 'long name', cell: name },
+        { head: 'State', class: 'first', cell: stateOf },
         { head: 'Limits', cell: (l) => [holds(l), l.rule !== null && l.rule !== l.key && el('small', {}, ` from ${l.rule}`)] },
         { head: 'Released', class: 'n', cell: (l) => counted(l.held) },
         { head: 'Waiting', class: 'n', cell: (l) => counted(l.waiting) },
-        { head: 'State', cell: (l) => stateOf(l, ctx) },
-    ];
+        ctx.session.may_act && { head: 'Actions', class: 'act first', cell: (l) => buttons(l, ctx) },
+    ].filter(Boolean);
     place.append(form(ctx), list);
     return async () => {
         const answer = await get('limits', { key: ctx.query.get('key') });
-        swap(list, table('Limits, and keys that unfinished tasks have', columns, answer.limits, 'No limits; tenon limit set makes one.'),
-            answer.more && el('p', { class: 'dim' }, 'Only the first 100 keys by name are shown.'));
+        patch(list, table('Limits, and keys that unfinished tasks have', columns, answer.limits, { empty: 'No limits. Set one, and it holds for the tasks that have its key.',
+            key: (l) => l.key, cards: true, rowClass: (l) => (l.dead > 0 ? 'red' : l.paused ? 'amber' : null) }),
+        answer.more && el('p', { class: 'dim' }, 'Only the first 100 keys by name are shown.'));
     };
 }

@@ -2,8 +2,13 @@
 
 import { get } from './api.js';
 import { actButton, acts, fits } from './acts.js';
-import { el, link, moment, pretty, state, swap } from './dom.js';
+import { el, link, patch } from './dom.js';
+import { pretty, span } from './format.js';
 import { holds } from './limits.js';
+import { copy, exactly, moment, state } from './parts.js';
+import { logs, timeline } from './timeline.js';
+
+const FOLDED_CHARACTERS = 4000;
 
 const PLACES = { waits: 'waits in its line', elsewhere: 'waits in the line of another limit', parked: 'waits in the line of another limit', later: 'not due',
     held: 'released', ending: 'released', dead: 'blocks it' };
@@ -28,52 +33,48 @@ function together(r) {
 
 function pairs(t, r) {
     const rows = [
-        ['Kind', t.kind], ['Queue', tasksOf('queue', t.queue)], ['Priority', t.priority],
+        ['Kind', link(`/kinds/${t.kind}`, t.kind, { 'data-key': 'kind' })], ['Queue', tasksOf('queue', t.queue)], ['Priority', t.priority],
         ['Attempt', `${t.attempt}${t.max_attempts ? ` of ${t.max_attempts}` : ''}; failures ${t.failures}, crashes ${t.crashes}, claimed ${t.claims === 1 ? 'once' : `${t.claims} times`}`],
-        ['Unique key', t.unique_key], ['Error class', t.error_class], ['Reason', t.dead_reason], ['Start before', t.start_before && moment(t.start_before)],
-        ['Timeout', t.timeout_ms && `${t.timeout_ms / 1000} s`], ['Trace', t.trace],
+        ['Enqueued', exactly(t.created_at)], ['Ended', t.end_time && exactly(t.end_time)],
+        ['Unique key', t.unique_key], ['Tags', t.tags && t.tags.map((tag, i) => [i ? ', ' : '', tasksOf('tag', tag)])],
+        ['Error class', t.error_class && tasksOf('error', t.error_class)], ['Reason', t.dead_reason], ['Start before', t.start_before && moment(t.start_before)],
+        ['Timeout', t.timeout_ms && span(t.timeout_ms / 1000)], ['Trace', t.trace],
         ['Worker', t.worker && `${t.worker.id}${t.worker.host ? ` on ${t.worker.host}, pid ${t.worker.pid}, ${t.worker.state}` : ''}`],
         ['Compensates', t.compensates && link(`/tasks/${t.compensates}`, t.compensates)], ...together(r),
     ].filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false);
-    return el('dl', { class: 'pairs' }, rows.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+    return el('dl', { class: 'pairs', 'data-key': 'pairs' }, rows.map(([name, value]) => [el('dt', { 'data-key': `dt-${name}` }, name), el('dd', { 'data-key': `dd-${name}` }, value)]));
 }
 
-function attempt(a) {
-    const how = a.exit_code !== null ? `, exit code ${a.exit_code}` : a.signal !== null ? `, signal ${a.signal}` : '';
-    const took = (Date.parse(a.ended_at) - Date.parse(a.started_at)) / 1000;
-    return el('li', {}, el('strong', {}, `Attempt ${a.attempt} ${a.outcome}`), ' ', moment(a.ended_at),
-        `, after ${took.toFixed(1)} s on ${a.host ?? a.worker}${how}`, a.error && el('pre', { tabindex: 0 }, a.error));
-}
-
-function timeline(t) {
-    const line = (text, at) => el('li', {}, `${text} `, moment(at));
-    return el('ol', { class: 'timeline' }, line('Enqueued', t.created_at), t.attempts.map(attempt),
-        t.state === 'running' && line('Started', t.start_time),
-        ['scheduled', 'retrying'].includes(t.state) && line('To run', t.run_at),
-        t.state === 'done' && line('Started', t.start_time),
-        t.end_time && line(t.state === 'dead' ? 'Died' : `Ended: ${t.state},`, t.end_time));
-}
-
-function text(title, value) {
-    return value !== undefined && value !== null && [el('h2', {}, title), el('pre', { tabindex: 0, 'aria-label': title }, value)];
+// A text that can be long: its beginning is shown, all of it when it is opened.
+function text(title, value, raw = value) {
+    if (value === undefined || value === null) return false;
+    const long = value.length > FOLDED_CHARACTERS, pre = (shown) => el('pre', { tabindex: 0, 'aria-label': title }, shown);
+    return el('section', { class: 'text', 'data-key': `text-${title}` }, el('h2', {}, title, ' ', copy(() => raw, title.toLowerCase(), 'Copy')),
+        long ? [pre(`${value.slice(0, FOLDED_CHARACTERS)}\n...`), el('details', { 'data-key': `all-${title}-${value.length}`, 'data-own': true,
+            ontoggle: (event) => event.currentTarget.querySelector('pre') ?? event.currentTarget.append(pre(value)) },
+        el('summary', {}, `All ${value.length.toLocaleString('en')} characters`))] : pre(value));
 }
 
 export function task(place, ctx) {
-    let before = '';
+    const lines = new Map(); // what was printed in lines before: the text may be long
+    function json(title, value) {
+        if (value === undefined || value === null) return false;
+        if (lines.get(title)?.value !== value) lines.set(title, { value, text: pretty(value) });
+        return text(title, lines.get(title).text, value);
+    }
     return async () => {
         const answer = await get(`tasks/${ctx.parameter}`);
-        const t = answer.task, said = JSON.stringify(answer);
-        if (said === before) return;
-        before = said;
-        const buttons = ctx.session.may_act && Object.keys(acts).filter((name) => fits(name, t.state))
+        const t = answer.task;
+        const buttons = ctx.session.may_act && Object.keys(acts).filter((name) => fits(name, t.state) && (name !== 'undo' || t.error_class))
             .map((name) => actButton(ctx, name, () => ({ ids: [t.id] }), { text: `${acts[name].label}…`, key: t.id }));
-        swap(place, el('p', {}, state(t.state), ' ', buttons),
-            el('p', { class: 'why' }, answer.why.sentence), answer.why.advice && el('p', { class: 'dim' }, `What to do: ${answer.why.advice}.`),
-            pairs(t, answer.relations), el('h2', {}, 'What happened'), timeline(t),
-            text('Progress', answer.texts.progress && pretty(answer.texts.progress)),
-            text('Steps', answer.texts.steps && pretty(answer.texts.steps)),
-            text('Payload', pretty(answer.texts.payload ?? 'null')),
-            text('Result', answer.texts.result && pretty(answer.texts.result)),
-            text('Last error', t.last_error));
+        const told = t.attempts.some((a) => a.error === t.last_error); // the attempt shows it already
+        patch(place, el('p', { class: 'bar', 'data-key': 'bar' }, state(t.state), ' ', buttons, copy(() => String(t.id), 'id'), copy(() => location.href, 'link')),
+            el('p', { class: `why ${t.state}`, 'data-key': 'why' }, answer.why.sentence),
+            answer.why.advice && el('p', { class: 'advice', 'data-key': 'advice' }, `What to do: ${answer.why.advice}.`),
+            el('h2', { 'data-key': 'h-happened' }, 'What happened'), timeline(t, answer.relations), logs(answer.logs ?? t.logs),
+            !told && text('Last error', t.last_error),
+            el('div', { class: 'beside', 'data-key': 'beside' }, pairs(t, answer.relations),
+                el('div', { class: 'texts' }, json('Payload', answer.texts.payload ?? 'null'), json('Result', answer.texts.result),
+                    json('Progress', answer.texts.progress), json('Steps', answer.texts.steps))));
     };
 }

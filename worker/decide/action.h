@@ -19,6 +19,7 @@ enum action_type {
 };
 
 enum note {
+    NOTE_TASK_DONE, /* if d->notes_done */
     NOTE_TASK_FAILED,
     NOTE_TASK_SNOOZED,
     NOTE_TASK_RELEASED,

@@ -85,6 +85,9 @@ struct claim {
     /* what its handler said while it ran: writes.h */
     struct write *said; /* its progress, until a round has that; NULL = none */
     int n_writes;       /* steps and progress that are not written yet */
+    int log_lines;      /* what its handler has logged, */
+    size_t log_bytes;   /* with fields */
+    bool log_full;      /* it has logged as much as it may */
     int64_t write_ms;   /* its row was locked: nothing of it is written before then */
 
     /* how it ended */

@@ -36,6 +36,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->n_handlers = n_handlers;
     for (int i = 0; i < n_handlers; i++) {
         d->handlers[i] = (struct decider_handler){.kinds = kinds[i],
+                                                  .name = kinds[i],
                                                   .pool = pool[i],
                                                   .room = 1,
                                                   .start_limit_ms = START_LIMIT_MS,
@@ -130,6 +131,17 @@ static void stop(struct decider *d, int64_t now_ms)
         slots_tell_drain(d);
     } else {
         d->stop_ms = now_ms;
+    }
+}
+
+/* After an operator's drain, the first signal adds nothing. */
+static void told_to_stop(struct decider *d, const struct event *e, int64_t now_ms)
+{
+    bool drain = e->type == EVENT_DRAIN;
+    bool again = drain ? d->stop_level > 0 : d->drain_told;
+    d->drain_told = drain && (!again || d->drain_told);
+    if (!again) {
+        stop(d, now_ms);
     }
 }
 
@@ -240,6 +252,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     case EVENT_STEP:
         writes_step(d, e);
         break;
+    case EVENT_LOG:
+    case EVENT_PRINTED:
+        break;
     case EVENT_CHILD_PIPE_CLOSED:
         slots_child_pipe_closed(d, e->slot, now_ms);
         break;
@@ -261,8 +276,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     case EVENT_FROZEN:
         frozen(d, now_ms);
         break;
+    case EVENT_DRAIN:
     case EVENT_STOP:
-        stop(d, now_ms);
+        told_to_stop(d, e, now_ms);
         break;
     }
 }

@@ -11,10 +11,13 @@ enum event_type {
                            since_ms: the lock is not known to be held since then */
     EVENT_ROUND_DONE,   /* the round in flight has committed */
     EVENT_ROUND_FAILED, /* failure, text */
-    EVENT_CHILD_READY,  /* slot, room, hears_stop: its hello; again when its room changes */
+    EVENT_CHILD_READY,  /* slot, room, hears_stop: its hello; again when its room changes. text: the
+                           kinds that it names, for learn.c */
     EVENT_REPLY, /* slot, id, outcome, reply, error, signal (taken over), error_class, delay_ms */
     EVENT_PROGRESS, /* slot, id, progress (taken over; "" = refused), extend_ms (-1 = refused) */
     EVENT_STEP,     /* slot, id, name, step (taken over; "" = for PostgreSQL to refuse) */
+    EVENT_LOG, /* slot, id, log_level, message, fields: for handler_log.c, not for the decider */
+    EVENT_PRINTED,           /* slot, text: a line on stderr; the same */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended, and the end of its stderr; failed_start,
@@ -24,6 +27,7 @@ enum event_type {
     EVENT_PEERS,             /* n: how many workers serve the same, including this one */
     EVENT_FROZEN,            /* the main loop did not move for such a time that its guard may have
                                 killed its children */
+    EVENT_DRAIN,             /* an operator has told it to drain */
     EVENT_STOP,              /* SIGTERM; the second stops at once */
 };
 
@@ -46,6 +50,8 @@ struct event {
     int64_t id;
     enum claim_outcome outcome;
     char *reply, *error, *progress, *step, *signal; /* owned: taken over by the decider */
+    char *message, *fields; /* of a log line; fields: NULL = none; borrowed for the call */
+    int log_level;          /* enum log_level */
     char error_class[ERROR_CLASS_BYTES];
     char name[STEP_NAME_BYTES];
     int64_t delay_ms, extend_ms;

@@ -65,6 +65,10 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
         struct claim *c = x->finish[i];
         if (x->finished[i]) {
             d->count_done++;
+            if (d->notes_done) {
+                actions_note(&d->actions, NOTE_TASK_DONE, c->id, "%s attempt %d: %lld ms", c->kind,
+                             c->attempt, (long long)c->ran_ms);
+            }
             tally_ended(d, c, TALLY_DONE);
             held_drop(d, c);
         } else {

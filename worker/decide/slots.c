@@ -388,6 +388,26 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
                                          : "the handler ended without an answer";
 }
 
+static bool has_retired(const struct slot *s, const struct event *gone)
+{
+    return s->answered && (s->retiring || gone->exited_well);
+}
+
+struct claim *slots_failing(const struct decider *d, const struct event *e)
+{
+    const struct slot *s = &d->slots[e->slot];
+    struct claim *c;
+    bool fails;
+    if (e->type == EVENT_REPLY) {
+        c = slots_find(d, e->slot, e->id);
+        fails = e->outcome == OUTCOME_FAILED || e->outcome == OUTCOME_DEAD;
+    } else {
+        c = s->n_given == 1 ? s->given : NULL;
+        fails = c && charge_of(s, c, has_retired(s, e));
+    }
+    return c && !c->lost && (fails || c->out_of_time) ? c : NULL;
+}
+
 /* End the tasks that their child did not answer before it died. A single task was the reason, and
  * has failed. Of several each may have been, so each counts a crash; so does a suspect. */
 static void end_unanswered(struct decider *d, const struct slot *s, bool retired, const char *text)
@@ -427,7 +447,7 @@ void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
     const char *text = e->text ? e->text : "";
-    bool retired = s->answered && (s->retiring || e->exited_well);
+    bool retired = has_retired(s, e);
     if (e->failed_start || s->state == SLOT_STARTING || s->reason == STOP_NO_HELLO ||
         ended_at_once(s)) {
         s->reason = s->reason == STOP_NONE ? STOP_RELEASE : s->reason;

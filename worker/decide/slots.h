@@ -109,6 +109,10 @@ int slots_room(const struct decider *d);
 bool slots_all_empty(const struct decider *d);
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
+/* The claim whose attempt fails or has timed out by this answer, or by the end of its child if that
+ * had no other task; NULL: none. To be asked before the event is handled. */
+struct claim *slots_failing(const struct decider *d, const struct event *event);
+
 /* The claim of this task in the slot; the next claim of all slots after `c`, which is NULL for the
  * first. NULL = there is none. */
 struct claim *slots_find(const struct decider *d, int slot, int64_t id);

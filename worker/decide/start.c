@@ -100,6 +100,17 @@ void start_child(struct decider *d, int slot, int handler, int64_t now_ms)
     }
 }
 
+void start_adopt(struct decider *d, int slot, int handler, int room, bool hears_stop,
+                 int64_t now_ms)
+{
+    d->slots[slot] = (struct slot){.state = SLOT_STARTING,
+                                   .handler = handler,
+                                   .used_ms = now_ms,
+                                   .slow_ms = INT64_MAX,
+                                   .limit_ms = INT64_MAX};
+    slots_child_ready(d, slot, room, hears_stop);
+}
+
 /* --- with the worker --- */
 
 static void plan_warm_up(struct decider *d)
@@ -110,6 +121,11 @@ static void plan_warm_up(struct decider *d)
     }
     for (int i = 0; all_pool && i < d->n_slots; i++) {
         d->handlers[i % d->n_handlers].to_warm++;
+    }
+    for (int i = 0; all_pool && i < d->n_slots; i++) {
+        if (d->slots[i].state != SLOT_EMPTY) {
+            d->handlers[d->slots[i].handler].to_warm--; /* it was adopted */
+        }
     }
     d->warm = true;
 }
@@ -164,7 +180,7 @@ void start_failed(struct decider *d, int handler, const char *text, int64_t now_
     for (char *c = h->why; *c; c++) {
         *c = *c == '\n' ? ' ' : *c;
     }
-    actions_note(&d->actions, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
+    actions_note(&d->actions, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->name,
                  (long long)pause_ms, text);
 }
 
@@ -176,7 +192,7 @@ void start_tell_slow(struct decider *d, int slot, int64_t now_ms)
     a->note = NOTE_HANDLER_STARTING;
     a->slot = slot;
     (void)snprintf(a->text, sizeof a->text, "%s: starting for %lld s; the start limit is %.4g s",
-                   h->kinds, (long long)(now_ms - s->used_ms) / 1000,
+                   h->name, (long long)(now_ms - s->used_ms) / 1000,
                    (double)h->start_limit_ms / 1000);
     s->slow_ms = INT64_MAX;
 }

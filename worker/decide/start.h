@@ -36,6 +36,10 @@ bool start_is_awaited(const struct decider *d, int handler);
  * must give to it. */
 void start_child(struct decider *d, int slot, int handler, int64_t now_ms);
 
+/* This child was started before the decider existed, and has said hello. */
+void start_adopt(struct decider *d, int slot, int handler, int room, bool hears_stop,
+                 int64_t now_ms);
+
 /* If all handlers are pools, start children with the worker, as many of each handler, and do not
  * wait for tasks. */
 void start_warm_up(struct decider *d, int64_t now_ms);

@@ -14,7 +14,8 @@
 struct decider_handler {
     /* set once */
     bool pool;               /* its children take one task after the other; else one child a task */
-    const char *kinds;       /* "mail" or "mail,sms", for notes; borrowed */
+    const char *kinds;       /* "mail" or "mail,sms"; borrowed */
+    const char *name;        /* the same or "*", for notes; borrowed */
     int first_kind, n_kinds; /* its kinds among those of the worker */
     int chunk_size;          /* tasks that a child gets together; 0 = one by one */
     int64_t chunk_wait_ms;   /* how long the oldest waits for the others */
@@ -45,6 +46,7 @@ struct decider {
     size_t n_kinds;         /* of all handlers */
     bool until_empty;       /* end when no task is left */
     int64_t drain_limit_ms; /* how long running tasks may take after the first stop */
+    bool notes_done;        /* a note for each task that is done, too */
     int starts_max;         /* children that may start at the same time, 1..SLOTS_MAX */
     struct series *tally;   /* counts tasks by queue and kind; NULL = nobody does; borrowed */
 
@@ -90,6 +92,7 @@ struct decider {
     int64_t full_since_ms; /* there is no free slot; -1 = there is */
 
     int stop_level;  /* how often it was told to stop */
+    bool drain_told; /* it drains because an operator said so: the first signal adds nothing */
     int64_t stop_ms; /* when what still runs is given back */
 
     /* how fast tasks are */

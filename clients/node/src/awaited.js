@@ -1,13 +1,23 @@
-// Which tasks are waited for, and what is to be asked next: without a connection, and without a clock.
+// Which tasks are waited for, and what is to be asked next, without a clock; and how tasks have ended.
 'use strict';
 
-/** @typedef {import('../index.d.ts').TaskResult} TaskResult */
+const { rowsOf } = require('./databases.js');
+const { inspect } = require('./duration.js');
+
+/**
+ * @typedef {import('../index.d.ts').TaskResult} TaskResult
+ * @typedef {import('../index.d.ts').TaskId} TaskId
+ */
+
+/** The maximum number of tasks in one call. */
+const WAITED_MAX = 10_000;
 
 /** A task without news for this long is asked for again: the mark of a task that was locked is missing. */
 const ASK_MS = 10_000;
 /** The maximum number of tasks in one statement. */
 const ASKED_MAX = 1000;
 
+/** @type {(string | null)[]} */
 const ENDS = ['done', 'dead', 'cancelled', 'expired', null];
 const COLUMNS = 'i.id::text, r.state, r.result::text, r.error';
 const IDS = 'pg_catalog.unnest($1::text::bigint[]) i (id)';
@@ -122,6 +132,48 @@ class Awaited {
     }
 }
 
+/**
+ * The state of each task now, in the order of the ids.
+ *
+ * @param {import('../index.d.ts').Database} db
+ * @param {string[]} ids
+ * @returns {Promise<{ id: string, state: string | null, result: any, error: string | null }[]>}
+ */
+async function resultsOf(db, ids) {
+    if (ids.length === 0) {
+        return [];
+    }
+    const rows = await rowsOf(db, RESULT, [`{${ids.join(',')}}`]);
+    const found = new Map(rows.map(([id, ...rest]) => [id, rest]));
+    return ids.map((id) => {
+        const [state = null, result = null, error = null] = found.get(id) ?? [];
+        return { id, state, result: JSON.parse(result), error };
+    });
+}
+
+/**
+ * As PostgreSQL prints them.
+ *
+ * @param {readonly TaskId[]} ids
+ */
+function checkedIds(ids) {
+    if (!Array.isArray(ids)) {
+        throw new TypeError(`ids is ${inspect(ids)}; it should be an array of ids`);
+    }
+    if (ids.length > WAITED_MAX) {
+        throw new TypeError(`${ids.length} tasks: wait for at most ${WAITED_MAX} in one call`);
+    }
+    return ids.map((id) => {
+        if (!/^\d{1,19}$/.test(String(id))) {
+            throw new TypeError(`${inspect(id)} is not the id of a task`);
+        }
+        return String(BigInt(id));
+    });
+}
+
+exports.checkedIds = checkedIds;
+exports.ENDS = ENDS;
+exports.resultsOf = resultsOf;
 exports.ASK_MS = ASK_MS;
 exports.ASKED_MAX = ASKED_MAX;
 exports.RESULT = RESULT;

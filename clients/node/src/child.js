@@ -42,7 +42,8 @@ class Child {
 
     /** @param {number} concurrency */
     hello(concurrency) {
-        this.#say(JSON.stringify({ hello: 'tenon', in_flight: concurrency, stop: true }));
+        const kinds = [...this.#handlers.keys()].sort();
+        this.#say(JSON.stringify({ hello: 'tenon', in_flight: concurrency, stop: true, kinds }));
     }
 
     /** @param {string} text a line of the worker */

@@ -1,6 +1,7 @@
 // What a handler knows of the task it runs, and what it may say about it.
 'use strict';
 
+const { parentResults } = require('./acts.js');
 const { rowsOf } = require('./databases.js');
 const { milliseconds } = require('./duration.js');
 const { depth, encoded, printedBytes, storable, wellFormed } = require('./json.js');
@@ -15,6 +16,14 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 const LATE_MS = 50;
 /** A result nested deeper than this is not given to PostgreSQL. */
 const DEPTH_MAX = 5000;
+
+/** What a handler calls. */
+/** Characters; the worker keeps 4,096 bytes of a message. */
+const LOG_MESSAGE_MAX = 8192;
+
+const METHODS = ['progress', 'extend', 'finish', 'step', 'sleep', 'waitSignal', 'waitFor'].concat([
+    'parentResults',
+]);
 
 /**
  * A task line of the worker, without its payload.
@@ -60,6 +69,10 @@ class TaskContext {
         this.#steps = new Steps(line, (text) => this.#tell(text), seal);
         this.#deadline = Date.now() + line.timeout_ms;
         this.#watch();
+        for (const name of METHODS) {
+            const value = /** @type {any} */ (this)[name].bind(this);
+            Object.defineProperty(this, name, { value }); // handlers take them out of the context: ({ progress }) => ...
+        }
     }
 
     /**
@@ -171,6 +184,20 @@ class TaskContext {
     }
 
     /**
+     * @param {readonly import('../index.d.ts').TaskId[]} ids
+     * @param {import('../index.d.ts').Database} db
+     * @param {string} [name]
+     */
+    waitFor(ids, db, name) {
+        return this.#steps.waitFor(ids, db, name);
+    }
+
+    /** @param {import('../index.d.ts').Database} db */
+    parentResults(db) {
+        return parentResults(db, this.claim);
+    }
+
+    /**
      * The worker's word on a step.
      *
      * @param {string} name
@@ -208,6 +235,38 @@ class TaskContext {
     end() {
         this.#ended = true;
         clearTimeout(this.#timer);
+    }
+
+    get log() {
+        const logs =
+            (/** @type {string} */ level) =>
+            (/** @type {unknown} */ message, /** @type {any} */ fields) =>
+                this.#log(level, message, fields);
+        return {
+            error: logs('error'),
+            warning: logs('warning'),
+            info: logs('info'),
+            debug: logs('debug'),
+        };
+    }
+
+    /**
+     * @param {string} level
+     * @param {unknown} message
+     * @param {Record<string, unknown>} [fields]
+     */
+    #log(level, message, fields) {
+        if (this.#hides) {
+            return;
+        }
+        let said = wellFormed(JSON.stringify(String(message).slice(0, LOG_MESSAGE_MAX)));
+        try {
+            said +=
+                fields === undefined ? '' : `,"fields":${wellFormed(encoded(fields, 'fields'))}`;
+        } catch {
+            // a log line fails no task
+        }
+        this.#tell(`{"id":${this.id},"log":{"level":"${level}","message":${said}}}`);
     }
 
     #watch() {

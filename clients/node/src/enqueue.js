@@ -4,7 +4,7 @@
 const { rowsOf } = require('./databases.js');
 const { inspect } = require('./duration.js');
 const { storable } = require('./json.js');
-const { argumentsOf, checkedOptions } = require('./options.js');
+const { argumentsOf, checkedOptions, ELEMENTS, OPTIONS } = require('./options.js');
 const { sealed } = require('./secrets.js');
 const { isTask, payloadText } = require('./task.js');
 
@@ -16,6 +16,21 @@ const { isTask, payloadText } = require('./task.js');
  */
 
 /**
+ * What happens to tasks that are enqueued, instead of a statement: tenon-tasks/testing sets it.
+ *
+ * @typedef {(task: Task, payloads: readonly string[], given: Options) => Promise<string[]>} Instead
+ * @type {Instead | undefined}
+ */
+let instead;
+
+/** @param {Instead | undefined} what */
+function setInstead(what) {
+    const before = instead;
+    instead = what;
+    return before;
+}
+
+/**
  * @param {Database} db
  * @param {Task} task
  * @param {unknown} [payload]
@@ -23,7 +38,10 @@ const { isTask, payloadText } = require('./task.js');
  * @returns {Promise<string>}
  */
 async function enqueue(db, task, payload, options = {}) {
-    const given = merged(task, options, 'uniqueKeys');
+    const given = merged(task, options, ELEMENTS);
+    if (instead) {
+        return (await instead(task, [await payloadText(task, payload, storable)], given))[0];
+    }
     const { params, param } = numbered();
     const text = await givenText(task, payload);
     const call = `(${param(task.kind)}::text, ${param(text)}::text${argumentsOf(given, param)})`;
@@ -41,12 +59,16 @@ async function enqueue(db, task, payload, options = {}) {
  * @returns {Promise<string[]>}
  */
 async function enqueueMany(db, task, payloads, options = {}) {
-    const given = merged(task, options, 'uniqueKey');
+    const given = merged(task, options, ['uniqueKey']);
     if (!Array.isArray(payloads)) {
         throw new TypeError(`payloads is ${inspect(payloads)}; it should be an array`);
     }
     if (payloads.length === 0) {
         return [];
+    }
+    if (instead) {
+        const plain = payloads.map((one) => payloadText(task, one, storable));
+        return await instead(task, await Promise.all(plain), given);
     }
     const texts = await Promise.all(payloads.map((one) => givenText(task, one)));
     const { params, param } = numbered();
@@ -71,7 +93,12 @@ function manyStatement(param, kind, texts, given) {
     if (!wakeUps) {
         return `SELECT t.id::text FROM ${ids} ORDER BY t.n`;
     }
-    const route = `tenon.route_of(${name}, ${param(given.queue ?? null)}::text) r`;
+    const [, { sql, text }] = OPTIONS.queues;
+    const own = given.queues
+        ? `(${sql(param(text(given.queues, 'queues')))})[t.n::integer]`
+        : 'NULL';
+    const queue = `coalesce(${own}, ${param(given.queue ?? null)}::text)`;
+    const route = `tenon.route_of(${name}, ${queue}) r`;
     return `SELECT t.id::text, r.exchange, r.routing_key FROM ${ids}, ${route} ORDER BY t.n`;
 }
 
@@ -97,15 +124,16 @@ function numbered() {
  *
  * @param {Task} task
  * @param {Options} options
- * @param {'uniqueKey' | 'uniqueKeys'} without
+ * @param {readonly string[]} without
  */
 function merged(task, options, without) {
     if (!isTask(task)) {
         throw new TypeError(`task is ${inspect(task)}; it should be one of defineTask`);
     }
     const given = /** @type {any} */ ({ ...task.defaults, ...checkedOptions(options, without) });
-    if (without in given) {
-        throw new TypeError(`${task.kind} has the default ${without}, which is not for many tasks`);
+    const other = without.find((name) => name in given);
+    if (other) {
+        throw new TypeError(`${task.kind} has the default ${other}, which is not for many tasks`);
     }
     if (task.secret && given.onConflict === 'merge') {
         throw new TypeError(
@@ -130,5 +158,8 @@ function kept(rows, wakeUps) {
     return rows.map(([id]) => id);
 }
 
+exports.setInstead = setInstead;
+exports.givenText = givenText;
+exports.numbered = numbered;
 exports.enqueue = enqueue;
 exports.enqueueMany = enqueueMany;

@@ -34,8 +34,8 @@ const BOOLEAN = {
 const MOMENT = {
     sql: (param) => `${param}::text::timestamptz`,
     text: (value, name) => {
-        const valid = value instanceof Date && !Number.isNaN(value.getTime());
-        return valid ? value.toISOString() : need(false, value, name, 'a Date');
+        const text = need(isMoment(value), value, name, 'a Date');
+        return value instanceof Date ? value.toISOString() : text;
     },
 };
 /** @type {Type} */
@@ -61,6 +61,22 @@ const BIGINTS = {
     text: (value, name) => listed(value, name, 'an array of ids', isId),
 };
 
+const orNull = (/** @type {(one: unknown) => boolean} */ fits) => (/** @type {unknown} */ one) =>
+    one === null || fits(one);
+/** @type {Type} */
+const INTEGERS = {
+    sql: (param) => `ARRAY(SELECT ${fromJson(param)}::integer)`,
+    text: (value, name) =>
+        listed(value, name, 'an array of whole numbers and nulls', orNull(Number.isSafeInteger)),
+};
+/** @type {Type} */
+const MOMENTS = {
+    sql: (param) => `ARRAY(SELECT ${fromJson(param)}::timestamptz)`,
+    text: (value, name) => listed(value, name, 'an array of Dates and nulls', orNull(isMoment)),
+};
+/** What an array has one of for each payload; null: what the call says. */
+const ELEMENTS = ['uniqueKeys', 'queues', 'priorities', 'runAts'];
+
 /** @type {Record<string, [argument: string, Type]>} */
 const OPTIONS = {
     queue: ['queue', TEXT],
@@ -69,6 +85,9 @@ const OPTIONS = {
     delay: ['delay', DURATION],
     uniqueKey: ['unique_key', TEXT],
     uniqueKeys: ['unique_keys', KEYS],
+    queues: ['queues', KEYS],
+    priorities: ['priorities', INTEGERS],
+    runAts: ['run_ats', MOMENTS],
     onConflict: ['on_conflict', TEXT],
     uniqueFor: ['unique_for', DURATION],
     debounce: ['debounce', DURATION],
@@ -81,6 +100,7 @@ const OPTIONS = {
     flow: ['flow', BIGINT],
     dependsOn: ['depends_on', BIGINTS],
     onParentDead: ['on_parent_dead', TEXT],
+    tags: ['tags', TEXTS],
     trace: ['trace', TEXT],
     notify: ['notify', BOOLEAN],
     announced: ['announced', BOOLEAN],
@@ -90,14 +110,14 @@ const OPTIONS = {
  * Those that were given; TypeError for one that does not exist.
  *
  * @param {Options} options
- * @param {string} [without] one that is not allowed here
+ * @param {readonly string[]} [without] those that are not allowed here
  * @returns {Options}
  */
-function checkedOptions(options, without) {
+function checkedOptions(options, without = []) {
     if (typeof options !== 'object' || options === null) {
         throw new TypeError(`the options are ${inspect(options)}; they should be an object`);
     }
-    const known = [...Object.keys(OPTIONS), 'wakeUps'].filter((name) => name !== without);
+    const known = [...Object.keys(OPTIONS), 'wakeUps'].filter((name) => !without.includes(name));
     for (const name of Object.keys(options)) {
         if (!known.includes(name)) {
             throw new TypeError(
@@ -127,6 +147,11 @@ function argumentsOf(options, param) {
 /** @param {unknown} value */
 function isText(value) {
     return typeof value === 'string';
+}
+
+/** @param {unknown} value */
+function isMoment(value) {
+    return value instanceof Date && !Number.isNaN(value.getTime());
 }
 
 /** @param {unknown} value */
@@ -160,6 +185,21 @@ function listed(value, name, wanted, fits) {
     return JSON.stringify(value);
 }
 
+/**
+ * A value in a description, which is JSON.
+ *
+ * @param {Type} type
+ * @param {unknown} value
+ * @param {string} name
+ */
+function described(type, value, name) {
+    const text = type.text(value, name);
+    return [INTEGER, BOOLEAN, TEXTS, KEYS].includes(type) ? JSON.parse(text) : text;
+}
+
+exports.TYPES = { TEXT, INTEGER, BIGINT, BOOLEAN, MOMENT, DURATION, TEXTS };
+exports.ELEMENTS = ELEMENTS;
 exports.OPTIONS = OPTIONS;
+exports.described = described;
 exports.checkedOptions = checkedOptions;
 exports.argumentsOf = argumentsOf;

@@ -3,6 +3,7 @@
 
 const { DEPTH_MAX } = require('./context.js');
 const { depth, storable, wellFormed } = require('./json.js');
+const { around } = require('./middleware.js');
 const { InvalidPayload, outcomeOf, SecretError, Stopped } = require('./outcomes.js');
 const { fitted } = require('./task.js');
 
@@ -34,7 +35,9 @@ async function run(handler, payload, context) {
     let reply;
     try {
         const plain = context.open(payload, handler.task.secret);
-        const result = await handler.run(await fitted(handler.task, plain), context);
+        const result = await around(context, async () =>
+            handler.run(await fitted(handler.task, plain), context),
+        );
         reply = done(result, context);
     } catch (error) {
         reply = failed(error, context);

@@ -1,6 +1,8 @@
 // Durable steps (docs/steps.md): what an attempt has done and recorded, no later one does again.
 'use strict';
 
+const { createHash } = require('node:crypto');
+const { checkedIds, ENDS, resultsOf } = require('./awaited.js');
 const { rowsOf } = require('./databases.js');
 const { inspect, milliseconds } = require('./duration.js');
 const { printedBytes, storable } = require('./json.js');
@@ -11,6 +13,9 @@ const NAME_BYTES_MAX = 100;
 const STEP_BYTES_MAX = 1_048_576;
 const SNOOZE_MS_MAX = 30 * 86_400_000;
 const WAIT_MS_MAX = 365 * 86_400_000;
+/** How often other tasks are asked for. */
+const WAIT_FOR_MS_MIN = 1000;
+const WAIT_FOR_MS_MAX = 60_000;
 const RECORD = 'SELECT tenon.step($1::text, $2::text, $3::text::jsonb)::text AS value';
 const KEPT = 'SELECT tenon.steps($1::text)::text AS steps';
 
@@ -114,6 +119,32 @@ class Steps {
             throw new RangeError(`wait for a signal for 1 ms to 365 days, not ${ms} ms`);
         }
         this.#suspend({ outcome: 'wait_signal', signal: name, timeout_ms: ms });
+    }
+
+    /**
+     * How other tasks have ended, recorded as a step. While one has not, the attempt ends, and the next one asks again after
+     * a quarter of the time that has passed.
+     *
+     * @param {readonly import('../index.d.ts').TaskId[]} ids
+     * @param {import('../index.d.ts').Database} db
+     * @param {string} [given]
+     */
+    async waitFor(ids, db, given) {
+        this.#mustGoOn();
+        const wanted = checkedIds(ids);
+        const hash = createHash('sha256').update(wanted.join(' ')).digest('hex').slice(0, 16);
+        const name = given ?? `wait_for:${hash}`;
+        checkName(name);
+        if (!this.#kept.has(name)) {
+            const found = await resultsOf(db, wanted);
+            if (!found.every(({ state }) => ENDS.includes(state))) {
+                const since = await this.step(`${name}:since`, () => Date.now());
+                const ms = Math.max(Math.round((Date.now() - since) / 4), WAIT_FOR_MS_MIN);
+                this.#suspend({ outcome: 'snooze', delay_ms: Math.min(ms, WAIT_FOR_MS_MAX) });
+            }
+            await this.step(name, () => found);
+        }
+        return this.#kept.get(name);
     }
 
     /**

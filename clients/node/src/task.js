@@ -3,7 +3,7 @@
 
 const { inspect } = require('./duration.js');
 const { encoded } = require('./json.js');
-const { checkedOptions } = require('./options.js');
+const { checkedOptions, ELEMENTS, TYPES } = require('./options.js');
 const { InvalidPayload } = require('./outcomes.js');
 
 /**
@@ -18,12 +18,41 @@ const TASK = Symbol.for('tenon.task');
 const HANDLER = Symbol.for('tenon.handler');
 
 /**
+ * Options that a kind has and no single task; `sync` sets them.
+ *
+ * @type {Record<string, [argument: string, typeof TYPES.TEXT]>}
+ */
+const KIND_OPTIONS = {
+    maxCrashes: ['max_crashes', TYPES.INTEGER],
+    historyKeep: ['history_keep', TYPES.DURATION],
+    deadKeep: ['dead_keep', TYPES.DURATION],
+    timeoutMin: ['timeout_min', TYPES.DURATION],
+    onTimeout: ['on_timeout', TYPES.TEXT],
+    onDead: [
+        'on_dead',
+        {
+            ...TYPES.TEXT,
+            text: (value, name) => TYPES.TEXT.text(kindOf(value), name),
+        },
+    ],
+};
+
+/**
+ * The kind of a task, or what was given instead.
+ *
+ * @param {unknown} task
+ */
+function kindOf(task) {
+    return isTask(task) ? task.kind : task;
+}
+
+/**
  * @param {string} kind
  * @param {Schema | null} [schema]
  * @param {import('../index.d.ts').TaskOptions} [defaults]
  * @returns {Task}
  */
-function defineTask(kind, schema, { secret, ...defaults } = {}) {
+function defineTask(kind, schema, { secret, ...given } = {}) {
     if (typeof kind !== 'string' || !/^[\w.:-]{1,100}$/.test(kind)) {
         throw new TypeError(
             `kind is ${inspect(kind)}; it should be 1 to 100 of A-Z a-z 0-9 _ . : -`,
@@ -37,13 +66,37 @@ function defineTask(kind, schema, { secret, ...defaults } = {}) {
     if (secret !== undefined && secret !== 'payload' && secret !== 'all') {
         throw new TypeError(`secret is ${inspect(secret)}; it should be 'payload' or 'all'`);
     }
+    const [defaults, ofKind] = parted(given);
     const task = {
         kind,
         schema: schema ?? undefined,
-        defaults: checkedOptions(defaults, 'uniqueKeys'),
+        defaults: checkedOptions(defaults, ELEMENTS),
+        ofKind,
         secret,
     };
     return Object.freeze(Object.defineProperty(task, TASK, { value: true }));
+}
+
+/**
+ * Those of each task, and those of the kind.
+ *
+ * @param {Record<string, unknown>} given
+ * @returns {[Record<string, any>, import('../index.d.ts').KindOptions]}
+ */
+function parted(given) {
+    /** @type {Record<string, any>} */
+    const defaults = {};
+    /** @type {Record<string, any>} */
+    const ofKind = {};
+    for (const [name, value] of Object.entries(given)) {
+        if (!Object.hasOwn(KIND_OPTIONS, name)) {
+            defaults[name] = value;
+        } else if (value !== undefined) {
+            KIND_OPTIONS[name][1].text(value, name);
+            ofKind[name] = value;
+        }
+    }
+    return [defaults, ofKind];
 }
 
 /**
@@ -112,6 +165,8 @@ async function payloadText(task, payload, encode = encoded) {
     return text;
 }
 
+exports.KIND_OPTIONS = KIND_OPTIONS;
+exports.kindOf = kindOf;
 exports.defineTask = defineTask;
 exports.handle = handle;
 exports.isTask = isTask;

@@ -1,7 +1,7 @@
 // Waiting for the ends of tasks: of some on a connection, and by any number of callers on one (docs/steps.md).
 'use strict';
 
-const { Awaited } = require('./awaited.js');
+const { Awaited, checkedIds } = require('./awaited.js');
 const { inspect, milliseconds } = require('./duration.js');
 const { listenerOf, serve } = require('./listening.js');
 
@@ -13,8 +13,6 @@ const { listenerOf, serve } = require('./listening.js');
  * @typedef {{ resolve: (result: TaskResult) => void, reject: (error: any) => void }} Caller
  */
 
-/** The maximum number of tasks in one call. */
-const WAITED_MAX = 10_000;
 const CLOSED = 'the waiter was closed';
 /** What a timer takes. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -278,26 +276,6 @@ function checkedOptions(options) {
     }
     signal?.throwIfAborted();
     return { ms: timeout === undefined ? Infinity : milliseconds(timeout, 'timeout'), signal };
-}
-
-/**
- * As PostgreSQL prints them.
- *
- * @param {readonly TaskId[]} ids
- */
-function checkedIds(ids) {
-    if (!Array.isArray(ids)) {
-        throw new TypeError(`ids is ${inspect(ids)}; it should be an array of ids`);
-    }
-    if (ids.length > WAITED_MAX) {
-        throw new TypeError(`${ids.length} tasks: wait for at most ${WAITED_MAX} in one call`);
-    }
-    return ids.map((id) => {
-        if (!/^\d{1,19}$/.test(String(id))) {
-            throw new TypeError(`${inspect(id)} is not the id of a task`);
-        }
-        return String(BigInt(id));
-    });
 }
 
 /**

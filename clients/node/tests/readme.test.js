@@ -23,6 +23,10 @@ const FILES = [
     'web',
     'handlers',
     'many',
+    'nightly',
+    'deploy',
+    'tracing',
+    'sentry',
     'with-postgres',
     'with-knex',
     'with-kysely',
@@ -71,7 +75,7 @@ test('no block is left out', async () => {
     assert.deepEqual(names.sort(), FILES.sort());
     assert.equal(sh.length, 2);
     const readme = await readFile(join(PACKAGE, 'README.md'), 'utf8');
-    assert.equal(readme.match(/^ *```/gm).length, 2 * (js.length + sh.length));
+    assert.equal(readme.match(/^ *```/gm).length, 2 * (js.length + sh.length + 1)); // with the opening
 });
 
 // In a folder with no packages around it; they are fetched.
@@ -158,6 +162,20 @@ test('what the README says is so', async (t) => {
         await worker.end;
     });
 
+    await t.test('flows, schedules, limits; what holds everywhere', async () => {
+        await node('nightly.js');
+        const blocked = `SELECT count(*)::integer FROM tenon.tasks WHERE state = 'blocked'`;
+        assert.equal(await single(client, blocked), 2); // by its limit, and by its parent
+        const next = 'SELECT kind FROM tenon.schedule WHERE name = $1';
+        assert.equal(await single(client, next, 'nightly'), 'resize');
+        const { out } = await node('deploy.js');
+        assert.match(out, /^schedule weekly added$/m);
+        assert.match(out, /^schedule nightly removed$/m);
+        assert.equal((await node('deploy.js')).out, '');
+        await client.query(`SELECT tenon.cancel_flow(max(id)) FROM tenon.flow`);
+        await client.query(`SELECT tenon.remove_schedule('weekly')`);
+    });
+
     await t.test('outcomes, long tasks, exactly once', async (t) => {
         const asked = [];
         const server = createServer((request, response) => {
@@ -225,8 +243,86 @@ test('what the README says is so', async (t) => {
         assert.deepEqual(keys.decrypt(result, of), { charged: '4111' });
     });
 
+    await t.test('middleware: a trace continues in the handler', async () => {
+        const parent = '0af7651916cd43dd8448eb211c80319c';
+        await writeFile(
+            join(dir, 'traced.js'),
+            `import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
+             import { handle, Snooze } from 'tenon-tasks';
+             import { run } from 'tenon-tasks/testing';
+             import { welcomeMail } from './tasks.js';
+             import './tracing.js';
+             import { onWelcomeMail } from './handlers.js';
+             const exporter = new InMemorySpanExporter();
+             new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).register();
+             const trace = '00-${parent}-b7ad6b7169203331-01';
+             await run(onWelcomeMail, { to: 'a@b' }, { trace });
+             const fails = handle(welcomeMail, () => { throw new Error('no') });
+             await run(fails, { to: 'a@b' });
+             const later = handle(welcomeMail, () => { throw new Snooze('no') });
+             await run(later, { to: 'a@b' });
+             const spans = exporter.getFinishedSpans();
+             console.error(JSON.stringify(spans.map((s) => [s.name, s.spanContext().traceId, s.events.length])));`,
+        );
+        const { err } = await node('traced.js');
+        const spans = JSON.parse(err);
+        assert.deepEqual(spans[0], ['welcome_mail', parent, 0]);
+        assert.deepEqual(
+            spans.map(([name, , events]) => [name, events]),
+            [
+                ['welcome_mail', 0],
+                ['welcome_mail', 1],
+                ['welcome_mail', 0],
+            ],
+        );
+    });
+
+    await t.test('the middleware for Sentry', async () => {
+        const sentry = join(dir, 'node_modules/@sentry/node'); // the light one: the same scopes, without OpenTelemetry
+        await mkdir(sentry, { recursive: true });
+        await writeFile(
+            join(sentry, 'package.json'),
+            '{ "type": "module", "exports": "./index.js" }',
+        );
+        await writeFile(join(sentry, 'index.js'), `export * from '@sentry/node-core/light';`);
+        await writeFile(
+            join(dir, 'reported.js'),
+            `import * as Sentry from '@sentry/node';
+             import { defineTask, handle, Retry, Snooze } from 'tenon-tasks';
+             import { run } from 'tenon-tasks/testing';
+             import './sentry.js';
+             const events = [];
+             const send = async () => ({});
+             Sentry.init({
+                 dsn: 'http://key@localhost/1',
+                 transport: () => ({ send, flush: async () => true }),
+                 beforeSend: (event) => void events.push([event.exception.values[0].value, event.tags]),
+             });
+             const task = defineTask('k');
+             const outcomes = [() => 1, () => { throw new Error('no') }, () => { throw new Snooze('later') }];
+             await Promise.all(outcomes.map((work, i) => run(handle(task, work), {}, { id: String(i), attempt: 2 })));
+             await Sentry.flush(2000);
+             console.error(JSON.stringify(events));`,
+        );
+        const { err } = await node('reported.js');
+        const tags = { 'tenon.kind': 'k', 'tenon.task': '1', 'tenon.attempt': 2 };
+        assert.deepEqual(JSON.parse(err), [['no', tags]]);
+    });
+
+    await t.test('TypeScript', async () => {
+        const text = `import { defineTask, handle } from 'tenon-tasks';
+            export const onDouble = handle(defineTask<{ n: number }>('double'), ({ n }): number => 2 * n);`;
+        await writeFile(join(dir, 'double.ts'), text);
+        const command = 'double=pool:exec npx tenon-node ./double.ts';
+        const tsx = { ...env, NODE_OPTIONS: '--import tsx' };
+        const args = ['worker', '--handler', command, '--run-one', 'double', '-'];
+        const options = { cwd: dir, env: tsx, input: '{"n": 21}' };
+        const { out } = await ran(process.env.TENON, args, options);
+        assert.equal(out.trim(), '42');
+    });
+
     await t.test('test', async () => {
         const { out } = await node('--test', 'handlers.test.js');
-        assert.match(out, /pass 2/);
+        assert.match(out, /pass 3/);
     });
 });

@@ -1,4 +1,4 @@
-// Encryption: the vectors that both clients read (clients/secrets.json), and what a worker and a database get to see.
+// Encryption: the vectors that both clients read (clients/conformance/secrets.json), and what a worker and a database get to see.
 import assert from 'node:assert/strict';
 import { readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { connected, DATABASE_URL, directory, HERE, Pool, ran, TENON_NODE } from 
 
 const FIXTURE = join(HERE, 'secrets.fixture.js');
 const PACKAGE = await realpath(join(HERE, '../node_modules/tenon-tasks'));
-const VECTORS = JSON.parse(await readFile(join(PACKAGE, '../secrets.json'), 'utf8'));
+const VECTORS = JSON.parse(await readFile(join(PACKAGE, '../conformance/secrets.json'), 'utf8'));
 const vectorKeys = Object.entries(VECTORS.keys).map(([id, key]) => [
     id,
     Buffer.from(key, 'base64'),

@@ -10,19 +10,32 @@ import pg from 'pg';
 import type postgres from 'postgres';
 import type * as declared from 'tenon-tasks';
 import {
+    batch,
+    type CallbackPayload,
+    cancel,
+    closeBatch,
+    type DeadTask,
     defineTask,
     enqueue,
     enqueueMany,
+    flow,
     fromDrizzle,
     fromKnex,
     fromKysely,
     handle,
     Keys,
     Retry,
+    result as resultOf,
+    retry,
     setKeys,
+    setLimit,
+    setSchedule,
+    signal as send,
+    sync,
     Waiter,
     WakeUps,
     wait,
+    watch,
 } from 'tenon-tasks';
 import type * as declaredTesting from 'tenon-tasks/testing';
 import { run } from 'tenon-tasks/testing';
@@ -95,6 +108,37 @@ const waiter = new Waiter(async () => new pg.Client());
 await new Waiter(() => new pg.Client()).wait(17, { signal: AbortSignal.timeout(500) });
 const { result } = await new Waiter(() => postgresJs).wait(17, { timeout: '500 ms' });
 await waiter.close();
+
+// --- what is done with tasks, flows, schedules and limits ---
+const cancelled: boolean = await cancel(client, '17');
+await retry(postgresJs, 17, { why: 'mended' });
+await send(fromKnex(knex({})), 'payment:17', { amount: 30 });
+const { state: now } = await resultOf(client, 17n);
+is<Equal<typeof now, declared.TaskResult['state']>>(true);
+const made: string = await flow(client, {
+    tasks: [{ name: 'a', task: plain, payload: { to: 'x' } }],
+    onDead: valibot,
+});
+await closeBatch(client, await batch(client, { onDone: plain, payload: { of: made } }));
+await setSchedule(client, 'nightly', { cron: '0 3 * * *', task: zod, zone: 'Europe/Berlin' });
+await setLimit(client, 'tenant', { maxStarts: 5, per: '1 min', whenDead: 'skip' });
+const [change] = await sync(client, { tasks: [zod, plain], remove: { kinds: ['old'] } });
+is<Equal<NonNullable<typeof change>['act'], 'added' | 'changed' | 'removed'>>(true);
+for await (const { progress } of watch(pool, '17', { every: '2 s' })) {
+    console.log(progress);
+}
+const onDead = defineTask<DeadTask<{ to: string }>>('tell_ops');
+handle(onDead, ({ reason, payload, steps }) => {
+    is<Equal<typeof reason, 'failures' | 'crashes' | 'handler' | 'timeout'>>(true);
+    is<Equal<typeof payload, { to: string }>>(true);
+    return Object.keys(steps ?? {});
+});
+defineTask<CallbackPayload<{ of: string }>>('report', null, { onDead, maxCrashes: 5 });
+handle(plain, async (_, context) => {
+    const [child] = await context.waitFor(ids, client);
+    const [parent] = await context.parentResults(client);
+    return [child?.state, parent?.name];
+});
 
 // --- handlers ---
 const handler = handle(zod, async ({ at, n }, { id, signal, progress, finish }) => {
@@ -173,6 +217,10 @@ await enqueue(client, plain, { to: 'x' }, { qeue: 'mail' });
 await enqueue(client, plain, { to: 'x' }, { delay: '5 weeks' });
 // @ts-expect-error: one key for many
 await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKey: 'k' });
+// @ts-expect-error: no such callback
+await batch(client, { onDonne: plain });
+// @ts-expect-error: no such option
+await setSchedule(client, 'a', { cron: '* * * * *', task: plain, timezone: 'UTC' });
 // @ts-expect-error: no connection
 await enqueue('postgresql://', plain, { to: 'x' });
 // @ts-expect-error: no connection that may listen
@@ -201,4 +249,4 @@ const six: declared.Waiter = new waits.Waiter(() => client);
 const three: Pick<typeof declared, 'enqueueMany'> = enqueues;
 const four: declared.Keys = keys;
 export type { declaredTesting };
-export { five, four, leaf, one, result, six, state, three, two };
+export { cancelled, five, four, leaf, one, result, six, state, three, two };

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+pytest_plugins = ["pytester"]
 URL = os.environ.get("DATABASE_URL", "")
 HERE = Path(__file__).parent
 LIMIT_S = 180

@@ -76,10 +76,9 @@ class Working(Deferring):
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         result = super().enqueue(task, args, kwargs)
-        where = {"PYTHONPATH": os.pathsep.join(sys.path[:2]), "DJANGO_SETTINGS_MODULE": "own_settings"}
         run_program(
             sys.executable, "-m", "django", "tenon_worker", "--processes", "1", "--queues", task.queue_name,
-            "--", "--until-empty", **where,
+            "--", "--until-empty", PYTHONPATH=os.pathsep.join(sys.path[:2]), DJANGO_SETTINGS_MODULE="own_settings",
         )  # fmt: skip
         result = self.get_result(result.id)
         for error in result.errors:  # the worker's process has logged it
@@ -126,12 +125,13 @@ def name_of(case: unittest.TestCase) -> str:
 
 
 def cases() -> list[unittest.TestCase]:
-    found = []
+    found: list[unittest.TestCase] = []
     for one in classes():
         one.databases = {"default"}
-        if settings := one._overridden_settings:
-            one._overridden_settings = {**settings, "TASKS": replaced(settings["TASKS"])}
-        found += unittest.defaultTestLoader.loadTestsFromTestCase(one)
+        if settings := getattr(one, "_overridden_settings", None):
+            setattr(one, "_overridden_settings", {**settings, "TASKS": replaced(settings["TASKS"])})  # noqa: B010
+        loaded = unittest.defaultTestLoader.loadTestsFromTestCase(one)
+        found += [case for case in loaded if isinstance(case, unittest.TestCase)]
     return found
 
 

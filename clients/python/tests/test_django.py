@@ -47,6 +47,7 @@ from project.framework import (  # noqa: E402
 from tenon.django import TenonBackend  # noqa: E402
 from tenon.django.program import backend_of, conninfo, find  # noqa: E402
 from tenon.django.results import priority_of  # noqa: E402
+from tenon.django.traps import OutsideTransaction  # noqa: E402
 
 Run = Callable[..., str]
 
@@ -246,7 +247,7 @@ def test_cancelled() -> None:
 
 def test_a_lost_claim_is_no_end_and_a_cancel_is_one(tmp_path: Path) -> None:
     log = tmp_path / "signals"
-    child = Pipes("tenon.django.child:app", DJANGO_SETTINGS_MODULE="project.settings", SIGNALS=str(log))
+    child = Pipes("tenon.django.child:app", "--no-logs", DJANGO_SETTINGS_MODULE="project.settings", SIGNALS=str(log))
     ended = []
     for why, max_attempts in (("lost", 1), ("lost", 2), ("cancelled", 1), ("cancelled", 2)):
         for kind in ("project.tasks.stopped", "project.tasks.stopped_in_a_thread"):
@@ -300,6 +301,26 @@ def test_tasks_of_tenon_on_an_alias(conn: psycopg.Connection) -> None:
         assert conn.execute(count).fetchone() == (0,)
         found = [one.id for one in tenon.testing.mine("default")]
         assert found == ids
+        transaction.set_rollback(True)
+    assert len({*ids, *asyncio.run(run())}) == 6
+    assert conn.execute(count).fetchone() == (3,)
+
+
+def test_messages_on_an_alias(conn: psycopg.Connection) -> None:
+    count = "SELECT count(*) FROM tenon.message WHERE exchange = 'on_alias'"
+
+    async def run() -> list[int]:
+        return [
+            await tenon.apublish("default", "on_alias", "a", {"order": 42}, order_key="order 42"),
+            *await tenon.apublish_many("default", "on_alias", "a", [b"x", b"y"]),
+        ]
+
+    with transaction.atomic():
+        ids = [
+            tenon.publish("default", "on_alias", "a", {"order": 42}),
+            *tenon.publish_many(connection, "on_alias", "a", ["x", "y"]),
+        ]
+        assert conn.execute(count).fetchone() == (0,)
         transaction.set_rollback(True)
     assert len({*ids, *asyncio.run(run())}) == 6
     assert conn.execute(count).fetchone() == (3,)
@@ -392,7 +413,7 @@ def test_the_program_of_an_environment_that_is_not_activated(tmp_path: Path, mon
 def test_commands() -> None:
     printed = manage("tenon_worker", "--print-handlers")
     assert '"tenon.django.child:app"' in printed
-    assert "project.tasks.add" in printed
+    assert printed.startswith('handler "*"')
     assert json.loads(manage("tenon", "status", "--json"))["queues"] == []
     assert "there is no program 'no-such'" in error_of("tenon_worker", "--tenon", "no-such")
     with override_settings(TASKS={"default": {"BACKEND": "not.there.Backend"}}), pytest.raises(Exception, match="not"):
@@ -417,6 +438,110 @@ def test_call_command_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.return_value == 5
 
 
+def test_setup_in_the_same_process() -> None:
+    """Where manage.py's words are executed by a script, this must come back too, with the exit code."""
+    code = (
+        "import sys; from django.core.management import execute_from_command_line as run\n"
+        "try: run(['manage.py', 'tenon', '--tenon', sys.argv[1], 'show', '1'])\n"
+        "except SystemExit as end: print('exit code', end.code)"
+    )
+    env = {
+        "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+    }
+    assert "exit code 1" in run_program(sys.executable, "-c", code, program(), **env)
+
+
+def row_of(result: Any) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_jsonb(t) FROM tenon.task t WHERE id = %s", [result.id])
+        return dict(json.loads(cursor.fetchone()[0]))
+
+
+def test_options_at_each_call() -> None:
+    with transaction.atomic():
+        first = tasks.add.using(unique_key="add-1", limit_keys=["tenant:1"], timeout="5 min", max_attempts=7).enqueue(1)
+        row = row_of(first)
+        assert (row["unique_key"], row["limit_keys"], row["timeout_ms"]) == ("add-1", ["tenant:1"], 300_000)
+        assert row["max_attempts"] == 7  # over MAX_ATTEMPTS of the backend
+        again = tasks.add.using(unique_key="add-1", queue_name="mail").using(on_conflict="replace").enqueue(2)
+        assert again.id == first.id
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT tenon.flow('mine')")
+            (flow,) = cursor.fetchone()
+        parent = tasks.add.using(flow=flow).enqueue(3)
+        child = tasks.add.using(flow=flow, depends_on=[int(parent.id)], retry="constant(1 min)").enqueue(3)
+        assert (row_of(child)["retry"], row_of(child)["flow"]) == ("constant(1 min)", flow)
+        own = tasks.with_options.enqueue()
+        assert (row_of(own)["max_attempts"], row_of(own)["timeout_ms"]) == (3, 60_000)
+        assert hash(tasks.with_options) == hash(tasks.with_options.using(limit_keys=["a"]))
+        transaction.set_rollback(True)
+    with pytest.raises(TypeError, match="'unique' is not an option of a task; Django's own and unique_key, "):
+        tasks.add.using(unique="x")
+
+
+def test_arguments_that_do_not_fit() -> None:
+    with pytest.raises(TypeError, match=r"^project.tasks.add: missing a required argument: 'a'$"):
+        tasks.add.enqueue()
+    with pytest.raises(TypeError, match=r"project.tasks.add: got an unexpected keyword argument 'c'"):
+        tasks.add.enqueue(1, c=2)
+    with pytest.raises(TypeError, match="missing a required argument: 'word'"):
+        tasks.context_of.enqueue()
+
+
+def test_what_the_code_declares() -> None:
+    out = io.StringIO()
+    call_command("tenon_sync", "--print", stdout=out)
+    found = json.loads(out.getvalue())
+    assert found["kinds"]["project.tasks.with_options"] == {
+        "max_attempts": 3,
+        "timeout": "60000000 microseconds",
+        "queue": "default",
+    }
+    assert found["kinds"]["project.tasks.email"] == {"queue": "mail", "priority": 5}
+    assert found["kinds"]["plain"] == {"queue": "plain"}
+    schedule = {"kind": "project.tasks.with_options", "cron": "0 3 * * *", "payload": {"args": [], "kwargs": {}}}
+    assert found["schedules"] == {"project.tasks.with_options": schedule}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regproc('tenon.sync')")
+        if cursor.fetchone() != (None,):
+            out = io.StringIO()
+            call_command("tenon_sync", stdout=out)
+            assert "added schedule project.tasks.with_options" in out.getvalue()
+            cursor.execute("SELECT tenon.remove_schedule('project.tasks.with_options')")
+
+
+def test_tasks_of_tenon_by_the_same_worker() -> None:
+    with transaction.atomic():
+        number = tasks.plain.enqueue("default", {"n": 2})
+    run_tasks()
+    assert tenon.wait("default", [number])[0].result == {"n": 2, "database": "default"}
+
+
+def test_enqueued_outside_of_the_transaction(recwarn: pytest.WarningsRecorder) -> None:
+    def warned() -> list[str]:
+        found = [
+            f"{w.filename.rpartition('/')[2]}: {w.message}" for w in recwarn.list if w.category is OutsideTransaction
+        ]
+        recwarn.clear()
+        return found
+
+    with transaction.atomic():
+        tasks.add.enqueue(1)
+        transaction.on_commit(lambda: tasks.add.enqueue(2))
+        assert warned() == []
+    (said,) = warned()
+    assert said.startswith("test_django.py: project.tasks.add was enqueued in an on_commit callback: it is lost if")
+    with transaction.atomic("lite"):
+        tasks.add.enqueue(3)
+        transaction.on_commit(lambda: tasks.add.enqueue(4), using="lite")  # this one is right
+    (said,) = warned()
+    assert 'on the database "default", outside of the transaction on "lite"' in said
+    tasks.add.enqueue(5)
+    asyncio.run(tasks.add.aenqueue(6))
+    assert warned() == []
+
+
 def test_conninfo() -> None:
     settings = {"NAME": "a b", "PASSWORD": "it's \\", "HOST": "", "OPTIONS": {"sslmode": "require", "pool": True}}
     assert conninfo(settings) == r"dbname='a b' password='it\'s \\' sslmode='require'"
@@ -428,7 +553,7 @@ def problems(**params: Any) -> list[tuple[str | None, str]]:
 
 def test_system_checks() -> None:
     assert checks.run_checks() == []
-    there = "AMQP_URL, DATABASE, MAX_ATTEMPTS, MODULES, TENON, TIMEOUT are"
+    there = "AMQP_URL, DATABASE, MAX_ATTEMPTS, MIGRATE, MODULES, TENON, TIMEOUT are"
     text = f'TASKS["default"]["OPTIONS"]: MAX_ATTEMPT is not an option; {there}'
     assert problems(OPTIONS={"MAX_ATTEMPT": 1}) == [("tenon.E001", text)]
     text = 'TASKS["default"]["OPTIONS"]["DATABASE"]: there is no "nowhere" in DATABASES; there are: default, lite'

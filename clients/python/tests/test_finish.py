@@ -36,7 +36,7 @@ def context(conn: psycopg.Connection) -> tenon.Context:
     row = conn.execute(CLAIMED).fetchone()
     conn.commit()
     assert row
-    return tenon.testing._context(app.plain, {}, [], {"claim": row[0]})
+    return tenon.testing._context_of(tenon.testing._line("plain", {}, {"claim": row[0]}), [])
 
 
 def kept(conn: psycopg.Connection) -> tuple[Any, Any]:

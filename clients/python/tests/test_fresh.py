@@ -49,7 +49,7 @@ def test_django_in_five_minutes(fresh: Reader, conn: psycopg.Connection) -> None
 
 
 def test_install(fresh: Reader) -> None:
-    (install,) = commands("your driver beside it")
+    (install,) = commands("with your database driver")
     fresh.run(install)
     fresh.run("python -c 'import psycopg, tenon'")
     with pytest.raises(AssertionError, match="cryptography"):

@@ -35,14 +35,21 @@ FILES = {
         "test_app.py",
         "results.py",
         "web.py",
+        "reports.py",
+        "split.py",
+        "watch_errors.py",
+        "watch_traces.py",
+        "watch_logs.py",
+        "service.py",
     ),
-    *("shop/settings.py", "orders/tasks.py", "orders/tests.py"),
+    *("shop/settings.py", "orders/tasks.py", "orders/views.py", "orders/tests.py"),
 }
 COMMANDS = (
-    "your driver beside it",
+    "with your database driver",
+    "reports --sync",
     "-m tenon app --concurrency",
     "startproject",
-    "manage.py tenon setup",
+    "manage.py migrate",
     "manage.py tenon show",
     "manage.py tenon dev",
 )
@@ -92,7 +99,8 @@ def test_no_block_is_left_out() -> None:
     for text in blocks("sh"):
         assert sum(of in text for of in COMMANDS) == 1, text
     assert len(blocks("sh")) == len(COMMANDS)
-    assert README.read_text().count("\n```") == 2 * (len(FILES) + len(COMMANDS) + 1)  # with the handlers file
+    others = 2  # the opening and the handlers file
+    assert README.read_text().count("\n```") == 2 * (len(FILES) + len(COMMANDS) + others)
 
 
 def states(conn: psycopg.Connection) -> list[tuple[object, ...]]:
@@ -182,6 +190,28 @@ def test_steps(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.Mon
     assert conn.execute("SELECT items FROM public.shelf").fetchone() == (8,)
 
 
+def test_children(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    conn.execute("""SELECT tenon.enqueue('whole', '{"n": 3}')""")
+    conn.commit()
+    reader.run("python -m tenon split --print-handlers > split.conf")
+    while ("whole", "done", 1) not in states(conn):
+        reader.run("tenon worker --handlers split.conf --until-empty")
+    assert conn.execute("SELECT result FROM tenon.history WHERE kind = 'whole'").fetchone() == (5,)
+
+
+def test_what_the_code_declares(reader: Reader, conn: psycopg.Connection) -> None:
+    if conn.execute("SELECT to_regproc('tenon.sync')").fetchone() == (None,):
+        pytest.skip("this schema has no tenon.sync")
+    (sync,) = commands("reports --sync")
+    assert set(reader.run(sync).splitlines()) == {
+        "added queue slow",
+        "added kind report",
+        "added limit tenant",
+        "added schedule report",
+    }
+    assert reader.run(sync) == ""
+
+
 def test_secrets(reader: Reader, conn: psycopg.Connection) -> None:
     keys = f"2026-11:{base64.b64encode(os.urandom(32)).decode()}"
     enqueue = (
@@ -214,9 +244,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 def first_task(project: Reader, conn: psycopg.Connection) -> str:
     """What the README says from the project on; the task's number."""
-    migrate, setup, enqueue, worker, cleaner = commands("manage.py tenon setup")
+    migrate, enqueue, worker, cleaner = commands("manage.py migrate")
     project.run(migrate)
-    project.run(setup)
     project.run("python manage.py check")
     number = project.run(enqueue).split()[-1]
     project.run(f"{worker} -- --until-empty")
@@ -258,13 +287,16 @@ def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
     project.run("python manage.py test --keepdb --parallel 2")  # the copies are of a database that has the schema
     project.run("python manage.py test --noinput --parallel 2")
     settings.write_text(text + 'TEST_RUNNER = "django.test.runner.DiscoverRunner"\n')
+    project.run("python manage.py test")  # migrations make the schema, too
+    settings.write_text(settings.read_text() + 'TASKS["default"]["OPTIONS"] = {"MIGRATE": False}\n')
     said = project.run("python manage.py test 2>&1 || true")
     assert 'in the database "test_' in said
     assert 'in tests call_command("tenon", "setup")' in said
 
 
 def test_django_while_one_develops(project: Reader, conn: psycopg.Connection) -> None:
-    _, _, enqueue, _, _ = commands("manage.py tenon setup")
+    migrate, enqueue, _, _ = commands("manage.py migrate")
+    project.run(migrate)
     printed, dev = commands("manage.py tenon dev")
     project.run(printed)
     env = {**os.environ, **project.env, "AMQP_URL": "none", "TENON_AMQP_URL": "none"}

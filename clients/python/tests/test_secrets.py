@@ -1,4 +1,4 @@
-"""Encryption: the vectors that both clients read (clients/secrets.json), and what worker and database get to see."""
+"""Encryption: the vectors of all clients (clients/conformance), and what worker and database get to see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tenon
 from tenon import testing
 from tenon._secrets import ENVELOPE
 
-VECTORS = json.loads((HERE.parent.parent / "secrets.json").read_text())
+VECTORS = json.loads((HERE.parent.parent / "conformance" / "secrets.json").read_text())
 VECTOR_KEYS = {name: base64.b64decode(key) for name, key in VECTORS["keys"].items()}
 NUMBER = "4111 1111 1111 1111"
 

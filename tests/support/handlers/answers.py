@@ -2,7 +2,9 @@
 """Answers with the texts of tests/answers.json, which are in its tasks' payloads, byte by byte.
 
 usage: answers.py pool|exec | answers.py serve DIR (an HTTP server that writes DIR/port)
-"result": a text for a result. "line": a whole line. "said": a line before the reply.
+"result": a text for a result. "line": a whole line. "said": a line before the reply;
+with "latin" in Latin-1, so that it may be any bytes. "err": to stderr, in Latin-1.
+"kill": kills itself at the first attempt.
 "until": stays in flight until somebody writes to that FIFO.
 """
 import http.server
@@ -17,8 +19,8 @@ def text_of(pieces, task_id=0):
     return "".join(texts).replace("$ID", str(task_id))
 
 
-def say(line):
-    sys.stdout.buffer.write(line.encode() + b"\n")
+def say(line, encoding="utf-8"):
+    sys.stdout.buffer.write(line.encode(encoding) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -29,9 +31,14 @@ def answer(task):
     payload = task["payload"]
     with lock:
         for pieces in payload.get("said", []):
-            say(text_of(pieces, task["id"]))
+            say(text_of(pieces, task["id"]), "latin-1" if "latin" in payload else "utf-8")
+    if "err" in payload:
+        sys.stderr.buffer.write(payload["err"].encode("latin-1"))
+        sys.stderr.buffer.flush()
     if "until" in payload:
         open(payload["until"]).close()
+    if "kill" in payload and task["attempt"] == 1:
+        os.kill(os.getpid(), 9)
     with lock:
         result = text_of(payload.get("result", ["null"]))
         done = '{"id":%d,"outcome":"done","result":%s}' % (task["id"], result)

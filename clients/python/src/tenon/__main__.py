@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tenon._child import Child, Wire
 from tenon._run import describe
-from tenon._task import Runnable, default_app, tasks_of
-
-KINDS_MAX = 100
-"""The maximum number of kinds of one handler in a handlers file."""
+from tenon._sync import description, sync
+from tenon._task import App, Runnable, default_app, tasks_of
+from tenon.logs import install
 
 _EPILOG = """A worker starts it as a handler: tenon worker --handlers handlers.conf, where
 python -m tenon APP --print-handlers > handlers.conf writes the file. In it "in_flight = 0"
@@ -34,17 +34,10 @@ def load(name: str) -> Mapping[str, Runnable]:
     return tasks_of(found)
 
 
-def handlers_file(command: list[str], kinds: list[str], directory: str) -> str:
-    """Entries of a handlers file, each for a hundred kinds at most."""
+def handlers_file(command: list[str], directory: str) -> str:
+    """A handlers file, for all kinds that the command names in its hello."""
     words = ", ".join(quoted(word) for word in command)
-    entries = []
-    for i in range(0, len(kinds), KINDS_MAX):
-        title = ",".join(kinds[i : i + KINDS_MAX])
-        entries.append(
-            f'handler "{title}" {{\n    command = {{{words}}}\n    mode = "pool"\n'
-            f"    directory = {quoted(directory)}\n}}\n"
-        )
-    return "\n".join(entries)
+    return f'handler "*" {{\n    command = {{{words}}}\n    mode = "pool"\n    directory = {quoted(directory)}\n}}\n'
 
 
 def quoted(word: str) -> str:
@@ -64,18 +57,64 @@ def main() -> None:
         metavar="N",
         help="maximum tasks at once, 1 (default) to 1024",
     )
+    parser.add_argument("--no-logs", action="store_true", help="do not send the log records of tasks to the worker")
     parser.add_argument("--print-handlers", action="store_true", help="print the handlers file, and exit")
+    parser.add_argument(
+        "--sync",
+        action="store_true",
+        help="set what the app declares in the database of TENON_DATABASE_URL or DATABASE_URL, and exit",
+    )
+    parser.add_argument(
+        "--print-sync", action="store_true", help="print what --sync would set, for tenon sync, and exit"
+    )
     arguments = parser.parse_args()
     if not 1 <= arguments.concurrency <= 1024:
         parser.error("--concurrency: 1 to 1024")
     if arguments.print_handlers:
         command = [sys.executable, "-m", "tenon", arguments.app]
         command += ["--concurrency", str(arguments.concurrency)]
-        print(handlers_file(command, sorted(loaded(arguments.app)), str(Path.cwd())), end="")
+        command += ["--no-logs"] if arguments.no_logs else []
+        loaded(arguments.app)  # what is wrong with it is said now
+        print(handlers_file(command, str(Path.cwd())), end="")
+    elif arguments.sync or arguments.print_sync:
+        loaded(arguments.app)
+        app = declared(arguments.app)
+        print(synced(app) if arguments.sync else json.dumps(description(app), indent=4) + "\n", end="")
     else:
         wire = Wire.of_process()  # what modules print when they are imported does not go to the worker, either
         wire.say({"starting": f"importing {arguments.app}"})
-        Child(loaded(arguments.app), arguments.concurrency, wire).serve()
+        tasks = loaded(arguments.app)
+        if not arguments.no_logs:
+            install()  # after the app has configured its logging
+        Child(tasks, arguments.concurrency, wire).serve()
+
+
+def declared(name: str) -> App:
+    """The app itself; a task or a list of tasks is one without schedules and limits."""
+    module_name, _, path = name.partition(":")
+    found: object = importlib.import_module(module_name)
+    for part in path.split(".") if path else []:
+        found = getattr(found, part)
+    if not path:
+        return default_app
+    if isinstance(found, App):
+        return found
+    app = App()
+    app.tasks = dict(tasks_of(found))
+    return app
+
+
+def synced(app: App) -> str:
+    """What was changed, a line for each."""
+    url = os.environ.get("TENON_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    if not url:
+        sys.stderr.write("python -m tenon: set DATABASE_URL\n")
+        sys.exit(2)
+    import psycopg
+
+    with psycopg.connect(url) as conn:
+        changes = sync(conn, app)
+    return "".join(f"{change.act} {change.what} {change.name}\n" for change in changes)
 
 
 def loaded(name: str) -> Mapping[str, Runnable]:

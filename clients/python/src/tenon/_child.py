@@ -222,7 +222,8 @@ class Child:
 
     def serve(self) -> None:
         """Until no more tasks come and all have been answered."""
-        self._wire.say({"hello": "tenon", "in_flight": self._in_flight, "stop": True})
+        kinds = sorted(self._tasks)
+        self._wire.say({"hello": "tenon", "kinds": kinds, "in_flight": self._in_flight, "stop": True})
         self._threads.run()
         self._loop.end()
 

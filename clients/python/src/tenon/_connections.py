@@ -46,6 +46,14 @@ class Connection:
     async def arows(self, sql: str, values: Values) -> list[Row]:
         raise NotImplementedError
 
+    def execute(self, sql: str) -> None:
+        """A statement without values, which returns nothing."""
+        self.conn.execute(sql)
+
+    async def aexecute(self, sql: str) -> None:
+        """The same, on an asynchronous connection."""
+        await self.conn.execute(sql)
+
     def is_committed(self) -> bool:
         """Whether what was executed just now has been committed already."""
         return False
@@ -82,6 +90,10 @@ class AsyncPsycopg(Psycopg):
 
 
 class Psycopg2(Connection):
+    def execute(self, sql: str) -> None:
+        with self.conn.cursor() as cursor:
+            cursor.execute(sql)
+
     def rows(self, sql: str, values: Values) -> list[Row]:
         from psycopg2.extensions import cursor as plain_cursor
 
@@ -105,6 +117,11 @@ class Asyncpg(Connection):
 
 class SqlAlchemy(Connection):
     """A Connection or Session; after a session's commit its wake-ups are published."""
+
+    def execute(self, sql: str) -> None:
+        import sqlalchemy
+
+        self.conn.execute(sqlalchemy.text(sql))
 
     ran_on: Any = None
     """The driver's connection that ran the last statement: of a session nobody else knows it."""
@@ -135,6 +152,11 @@ class SqlAlchemy(Connection):
 
 class AsyncSqlAlchemy(SqlAlchemy):
     is_async = True
+
+    async def aexecute(self, sql: str) -> None:
+        import sqlalchemy
+
+        await self.conn.execute(sqlalchemy.text(sql))
 
     async def arows(self, sql: str, values: Values) -> list[Row]:
         return self._taken(await self.conn.execute(_named(sql), _parameters(values)))
@@ -187,6 +209,10 @@ class Django(Connection):
         super().__init__(connections[conn] if isinstance(conn, str) else conn)
         self.alias = self.conn.alias
 
+    def execute(self, sql: str) -> None:
+        with self.conn.cursor() as cursor:
+            cursor.execute(sql)
+
     def rows(self, sql: str, values: Values) -> list[Row]:
         with self.conn.cursor() as cursor:
             cursor.execute(_positional(sql), values)
@@ -199,6 +225,11 @@ class Django(Connection):
             return Django(self.alias).rows(sql, values)
 
         return await sync_to_async(run, thread_sensitive=True)()
+
+    async def aexecute(self, sql: str) -> None:
+        from asgiref.sync import sync_to_async
+
+        await sync_to_async(lambda: Django(self.alias).execute(sql), thread_sensitive=True)()
 
     def after_commit(self, publisher: Publisher, wake_ups: list[WakeUp]) -> None:
         from django.db import transaction
@@ -236,7 +267,7 @@ def _is_a(conn: Any, package: str, name: str) -> bool:
 
 def connection(conn: Any) -> Connection:
     """What knows how to use the user's connection; TypeError if nothing does."""
-    kind = _known.get(type(conn))
+    kind = None if isinstance(conn, str) else _known.get(type(conn))
     if kind is None:
         kind = _known[type(conn)] = _kind_of(conn)
     return kind(conn)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tenon import _steps
+from tenon._awaited import TaskResult
 from tenon._connections import Connection, need_async, need_sync
 from tenon._outcomes import Interrupted, Span, microseconds
 from tenon._payload import encode, printed_bytes
@@ -101,7 +103,8 @@ class Context:
     def open(self, secret: Secret | None) -> None:
         """Decrypt what came encrypted; if all of the task is secret, what it says is encrypted from here on."""
         self._secret = secret
-        came = (self.payload, self.progress, *(self._task.get("steps") or {}).values())
+        steps: dict[str, Any] = self._task.get("steps") or {}
+        came = (self.payload, self.progress, *steps.values())
         self.hides = secret is not None or any(map(is_envelope, came))
         self.payload = opened(self.payload, self.kind, "payload")
         self.progress = opened(self.progress, self.kind, "progress")
@@ -230,6 +233,38 @@ class Context:
         """
         return self._own_steps().signal(name, timeout)
 
+    def wait_for(self, ids: Iterable[int], conn: Any, name: str | None = None) -> list[TaskResult]:
+        """Wait until these tasks have ended, without a worker meanwhile; returns how each has, in the order of the ids.
+
+        That is a step: an attempt that finds them unfinished ends without counting a failure, and the function runs
+        again from its start, after 1 s at first and 60 s at last. So enqueue them in a step:
+        ids = context.step("split", lambda: part.enqueue_many(conn, parts), conn).
+        `conn` is of a role that may see them, such as the one that enqueued them.
+        """
+        wait = _steps.WaitFor(ids, name)
+        known = self._own_steps().kept
+        if wait.name not in known:
+            self._own_steps().must_go_on()
+            rows = need_sync(conn).rows(_steps.RESULTS, [wait.values()])
+            if not wait.ended(rows):
+                since = self.step(wait.since, _steps.now_ms)
+                self._own_steps().suspend(wait.again(since))
+            self.step(wait.name, wait.results(rows))
+        return wait.read(self._own_steps().kept[wait.name])
+
+    async def await_for(self, ids: Iterable[int], conn: Any, name: str | None = None) -> list[TaskResult]:
+        """The same for coroutines, on an asynchronous connection."""
+        wait = _steps.WaitFor(ids, name)
+        known = self._own_steps().kept
+        if wait.name not in known:
+            self._own_steps().must_go_on()
+            rows = await need_async(conn).arows(_steps.RESULTS, [wait.values()])
+            if not wait.ended(rows):
+                since = await self.astep(wait.since, _steps.now_ms)
+                self._own_steps().suspend(wait.again(since))
+            await self.astep(wait.name, wait.results(rows))
+        return wait.read(self._own_steps().kept[wait.name])
+
     def told(self, name: str, recorded: bool) -> None:
         """The worker's word on a step."""
         self._own_steps().told(name, recorded)
@@ -248,7 +283,7 @@ class Context:
 
     def _own_steps(self) -> _steps.Steps:
         if self._steps is None:
-            raw = self._task.get("steps") or {}
+            raw: dict[str, Any] = self._task.get("steps") or {}
             kept = {name: opened(value, self.kind, f"step:{name}") for name, value in raw.items()}
             self._steps = _steps.Steps(self.id, kept, self._says)
             if self.stopped_why not in (None, "drain"):
@@ -303,6 +338,25 @@ def current() -> Context:
         raise LookupError("no task runs here") from None
 
 
-def set_current(context: Context) -> None:
+def set_current(context: Context) -> contextvars.Token[Context]:
     """Before a task runs."""
-    _current.set(context)
+    return _current.set(context)
+
+
+def unset_current(token: contextvars.Token[Context]) -> None:
+    """After it, where its caller continues: in tests."""
+    _current.reset(token)
+
+
+def is_running() -> bool:
+    """Whether a task runs here."""
+    return _current.get(None) is not None
+
+
+for_calls: Callable[[str], contextlib.AbstractContextManager[object]] | None = None
+"""In tests: what surrounds the call of a task's function, so that current() works in it."""
+
+
+def called(kind: str) -> contextlib.AbstractContextManager[object]:
+    """Surrounds a direct call of a task's function."""
+    return contextlib.nullcontext() if for_calls is None or is_running() else for_calls(kind)

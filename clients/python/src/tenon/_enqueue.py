@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tenon._connections import Connection, Row, need_async, need_sync
 from tenon._options import arguments, checked
@@ -13,6 +13,19 @@ from tenon._publisher import Publisher, WakeUp, default_publisher
 Statement = tuple[str, list[Any]]
 
 
+class Instead(Protocol):
+    """What tests have run tasks at once, in place of the database."""
+
+    @property
+    def runs(self) -> list[Any]: ...
+
+    def enqueue(self, kind: str, payload: Any, options: Mapping[str, Any]) -> int: ...
+    async def aenqueue(self, kind: str, payload: Any, options: Mapping[str, Any]) -> int: ...
+
+
+instead: Instead | None = None
+
+
 class Request:
     """One call of tenon.enqueue or tenon.enqueue_many."""
 
@@ -20,6 +33,8 @@ class Request:
         self.kind = kind
         given = checked(options)
         publisher: Publisher | None = options["publisher"] if "publisher" in options else default_publisher()
+        if "queues" in given:
+            publisher = None  # each would have a route of its own; the cleaner wakes up
         self.publisher = publisher if publisher is not None and publisher.announces() else None
         if self.publisher is not None:
             given.setdefault("announced", True)
@@ -59,23 +74,31 @@ class Request:
 
 def enqueue(conn: Any, kind: str, payload: Any, options: Mapping[str, Any]) -> int:
     """One task, on a blocking connection."""
+    if instead is not None:
+        return instead.enqueue(kind, payload, checked(options))
     where, request = need_sync(conn), Request(kind, options)
     return request.enqueued(where, where.rows(*request.one(payload))[0])[0]
 
 
 async def aenqueue(conn: Any, kind: str, payload: Any, options: Mapping[str, Any]) -> int:
     """One task, on an asynchronous connection."""
+    if instead is not None:
+        return await instead.aenqueue(kind, payload, checked(options))
     where, request = need_async(conn), Request(kind, options)
     return request.enqueued(where, (await where.arows(*request.one(payload)))[0])[0]
 
 
 def enqueue_many(conn: Any, kind: str, payloads: Sequence[Any], options: Mapping[str, Any]) -> list[int]:
     """Many of one kind, in one statement."""
+    if instead is not None:
+        return [instead.enqueue(kind, payload, checked(options)) for payload in payloads]
     where, request = need_sync(conn), Request(kind, options)
     return request.enqueued(where, where.rows(*request.many(payloads))[0])
 
 
 async def aenqueue_many(conn: Any, kind: str, payloads: Sequence[Any], options: Mapping[str, Any]) -> list[int]:
     """The same, on an asynchronous connection."""
+    if instead is not None:
+        return [await instead.aenqueue(kind, payload, checked(options)) for payload in payloads]
     where, request = need_async(conn), Request(kind, options)
     return request.enqueued(where, (await where.arows(*request.many(payloads)))[0])

@@ -166,7 +166,7 @@ class Psycopg2Listener(BlockingListener):
 
     def _receive(self) -> None:
         self.conn.poll()
-        others = []
+        others = list[Any]()
         for notify in self.conn.notifies:
             if notify.channel == CHANNEL:
                 self.note(notify.channel, notify.payload)

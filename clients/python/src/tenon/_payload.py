@@ -46,6 +46,25 @@ def storable(value: Any) -> str:
     return text
 
 
+def place_of(value: Any, where: str = "payload") -> str:
+    """Which part of it is not JSON."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        parts = [(f"{where}.{key}", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{where}[{i}]", item) for i, item in enumerate(value)]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [(f"{where}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value)]
+    for place, item in parts:
+        try:
+            storable(item)
+        except (TypeError, ValueError):
+            return place_of(item, place)
+        except RecursionError:
+            return place
+    return where
+
+
 def printed_bytes(text: str) -> int:
     """How long PostgreSQL prints it, at most: it puts spaces behind commas and colons, and writes out exponents."""
     return len(text.encode("utf-8", "replace")) + 320 * (text.count("e+") + text.count("e-"))

@@ -8,6 +8,7 @@ import traceback
 from typing import Any
 
 from tenon._context import Context, set_current
+from tenon._middleware import around
 from tenon._outcomes import Dead, Interrupted, InvalidPayload, Retry, SecretError, Snooze, Span, microseconds
 from tenon._payload import storable
 from tenon._task import Runnable
@@ -28,7 +29,9 @@ def run(task: Runnable, context: Context) -> Reply:
     set_current(context)
     try:
         context.open(getattr(task, "secret", None))
-        reply = done(task.call(context), context)
+        with around(context):
+            result = task.call(context)
+        reply = done(result, context)
     except BaseException as error:
         reply = failed(error, context.hides)
     return _ended(context, reply)
@@ -39,7 +42,9 @@ async def arun(task: Runnable, context: Context) -> Reply:
     set_current(context)
     try:
         context.open(getattr(task, "secret", None))
-        reply = done(await task.call(context), context)
+        with around(context):
+            result = await task.call(context)
+        reply = done(result, context)
     except BaseException as error:
         reply = failed(error, context.hides)
     return _ended(context, reply)

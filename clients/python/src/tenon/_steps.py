@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+from tenon._awaited import ENDS, TaskResult
+from tenon._connections import Row
 from tenon._outcomes import Interrupted, Span, Suspended, microseconds
 from tenon._payload import encode, printed_bytes
 
@@ -117,6 +120,41 @@ class Steps:
     def suspend(self, reply: dict[str, Any]) -> None:
         self.suspended = Suspended(reply)
         raise self.suspended
+
+
+RESULTS = """SELECT i.id, r.state, CAST(r.result AS text), r.error
+               FROM pg_catalog.unnest(CAST(CAST({} AS text[]) AS bigint[])) WITH ORDINALITY i (id, n),
+                    tenon.result(i.id) r
+              ORDER BY i.n"""
+WAIT_FOR_MS_MAX = 60_000
+
+
+class WaitFor:
+    """A step that waits for other tasks. What it records is [[id, state, result, error], ...]."""
+
+    def __init__(self, ids: Iterable[int], name: str | None) -> None:
+        self.ids = [int(i) for i in ids]
+        words = " ".join(map(str, self.ids))
+        self.name = checked(name or f"wait_for:{hashlib.sha256(words.encode()).hexdigest()[:16]}")
+        self.since = checked(f"{self.name}:since")
+
+    def values(self) -> list[str]:
+        return [str(i) for i in self.ids]
+
+    def ended(self, rows: Sequence[Row]) -> bool:
+        return all(row[1] in ENDS for row in rows)
+
+    def again(self, since_ms: int) -> dict[str, Any]:
+        """After a quarter of the time that has passed: tasks that take long are asked for seldom."""
+        ms = min(max((now_ms() - since_ms) // 4, 1000), WAIT_FOR_MS_MAX)
+        return {"outcome": "snooze", "delay_ms": ms, "error": f"waits for {len(self.ids)} tasks"}
+
+    def results(self, rows: Sequence[Row]) -> Callable[[], Any]:
+        found = [[int(r[0]), r[1], None if r[2] is None else json.loads(r[2]), r[3]] for r in rows]
+        return lambda: found
+
+    def read(self, found: Any) -> list[TaskResult]:
+        return [TaskResult(*one) for one in found]
 
 
 def checked(name: str) -> str:

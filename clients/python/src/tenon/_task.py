@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
 
-from tenon import _enqueue
+from tenon import _context, _enqueue
 from tenon._context import Context
-from tenon._options import ManyOptions, OneOptions, Options, checked
-from tenon._payload import decode
+from tenon._options import (
+    KindOptions,
+    LimitOptions,
+    ManyOptions,
+    OneOptions,
+    QueueOptions,
+    ScheduleOptions,
+    checked,
+    known,
+    of_kind,
+)
+from tenon._outcomes import InvalidPayload
+from tenon._payload import decode, place_of, storable
 from tenon._secrets import Secret, sealed
 
 P = TypeVar("P")
+T = TypeVar("T")
 R = TypeVar("R")
 _KIND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
@@ -33,14 +46,15 @@ class Task(Generic[P, R]):
     """A kind of task: enqueue() makes one, a worker runs the function with its payload. It can be called, too."""
 
     def __init__(
-        self, function: Callable[..., R], kind: str | None, options: Options, secret: Secret | None = None
+        self, function: Callable[..., R], kind: str | None, options: KindOptions, secret: Secret | None = None
     ) -> None:
         if secret not in (None, "payload", "all"):
             raise ValueError(f"secret={secret!r}: 'payload' or 'all'")
         self.function = function
         self.secret = secret
         self.kind = kind or function.__name__
-        self.options = checked(options)
+        self.of_kind, rest = of_kind(options)
+        self.options = checked(rest)
         self.is_async = inspect.iscoroutinefunction(function)
         if not _KIND.fullmatch(self.kind):
             raise ValueError(f"kind {self.kind!r}: use 1 to 100 of A-Z a-z 0-9 _ . : -")
@@ -55,7 +69,10 @@ class Task(Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """The function itself, here and now."""
-        return self.function(*args, **kwargs)
+        if _context.for_calls is None:
+            return self.function(*args, **kwargs)
+        with _context.called(self.kind):
+            return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tenon task {self.kind}>"
@@ -80,11 +97,7 @@ class Task(Generic[P, R]):
         """Run the function on the payload of a task line. For pool children and tests."""
         if not self._parameters:
             return self.function()
-        if self._payload_type is None:
-            self._payload_type = _payload_type(self.function, self._parameters[0].name)
-        payload = context.payload
-        if self._payload_type is not Any:
-            payload = decode(self._payload_type, payload)
+        payload = self._decoded(context.payload)
         return self.function(payload, context) if len(self._parameters) == 2 else self.function(payload)
 
     def _with(self, options: Any) -> dict[str, Any]:
@@ -93,12 +106,33 @@ class Task(Generic[P, R]):
             raise ValueError(f"{self.kind}: the database cannot merge payloads that are encrypted; use 'replace'")
         return given
 
+    def _decoded(self, payload: Any) -> Any:
+        if self._payload_type is None:
+            self._payload_type = _payload_type(self.function, self._parameters[0].name)
+        return payload if self._payload_type is Any else decode(self._payload_type, payload)
+
+    def check(self, payload: Any) -> None:
+        """TypeError, which names the place, if a payload is not JSON or is not what the function takes."""
+        try:
+            text = storable(payload)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{self.kind}: {place_of(payload)} cannot be stored as JSON: {error}") from error
+        if not self._parameters:
+            if payload not in (None, {}):
+                raise TypeError(f"{self.kind}: its function takes no payload, and was given {payload!r:.100}")
+            return
+        try:
+            self._decoded(json.loads(text))
+        except InvalidPayload as error:
+            raise TypeError(f"{self.kind}: {error}") from error
+
     def _given(self, payload: Any) -> Any:
-        plain = {} if payload is None else payload
+        plain: Any = {} if payload is None else payload
+        self.check(plain)
         return sealed(plain, self.kind, "payload") if self.secret else plain
 
     def _all_given(self, payloads: Iterable[Any]) -> list[Any]:
-        return [sealed(one, self.kind, "payload") for one in payloads] if self.secret else list(payloads)
+        return [self._given(one) for one in payloads]
 
 
 def _payload_type(function: Callable[..., Any], name: str) -> Any:
@@ -111,6 +145,9 @@ class App:
 
     def __init__(self) -> None:
         self.tasks: dict[str, Runnable] = {}
+        self.schedules: dict[str, dict[str, Any]] = {}
+        self.limits: dict[str, dict[str, Any]] = {}
+        self.queues: dict[str, dict[str, Any]] = {}
 
     @overload
     def task(self, function: Callable[[], R], /) -> Task[None, R]: ...
@@ -120,7 +157,7 @@ class App:
     def task(self, function: Callable[[P, Context], R], /) -> Task[P, R]: ...
     @overload
     def task(
-        self, /, *, kind: str | None = None, secret: Secret | None = None, **options: Unpack[Options]
+        self, /, *, kind: str | None = None, secret: Secret | None = None, **options: Unpack[KindOptions]
     ) -> Decorator: ...
 
     def task(
@@ -130,7 +167,7 @@ class App:
         *,
         kind: str | None = None,
         secret: Secret | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[KindOptions],
     ) -> Any:
         """Make a function a task. `kind` is its name in the database, by default the function's; `secret` says what of
         it is encrypted, with the keys of set_keys(): its `payload`, or `all` (also results, progress and steps). The
@@ -143,6 +180,44 @@ class App:
             return made
 
         return wrap if function is None else wrap(function)
+
+    def periodic(self, *, name: str | None = None, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
+        """Declare a schedule of a task, in `cron` or `every`: a decorator above @task. sync() sets it.
+
+        Its name is the task's kind, unless it is given: a task may have several.
+        """
+        if ("cron" in options) == ("every" in options):
+            raise TypeError("periodic() wants cron or every")
+        known(options, ScheduleOptions)
+
+        def wrap(task: T) -> T:
+            kind = getattr(task, "kind", None) or getattr(task, "module_path", None)
+            if kind is None:
+                raise TypeError("@periodic goes above @task")
+            which = name or str(kind)
+            if self.schedules.get(which, {}).get("kind", kind) != kind:
+                raise ValueError(f"two schedules of the name {which!r}: give one another name=...")
+            given: dict[str, Any] = dict(options)
+            if isinstance(task, Task):
+                task.check({} if given.get("payload") is None else given["payload"])
+            elif given.get("payload") is None:  # one of Django's
+                given["payload"] = {"args": [], "kwargs": {}}
+            self.schedules[which] = {"kind": str(kind), **given}
+            return task
+
+        return wrap
+
+    def limit(self, name: str, **options: Unpack[LimitOptions]) -> str:
+        """Declare a limit; sync() sets it. Returns the name, for `limit_keys` of tasks."""
+        known(options, LimitOptions)
+        self.limits[name] = dict(options)
+        return name
+
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> str:
+        """Declare a queue's defaults; sync() sets them. Returns the name, for `queue` of tasks."""
+        known(options, QueueOptions)
+        self.queues[name] = dict(options)
+        return name
 
     def add(self, task: Runnable) -> None:
         """ValueError if another has the kind."""
@@ -174,6 +249,9 @@ class Decorator(Protocol):
 
 default_app = App()
 task = default_app.task
+periodic = default_app.periodic
+limit = default_app.limit
+queue = default_app.queue
 
 
 def tasks_of(found: Any) -> dict[str, Runnable]:

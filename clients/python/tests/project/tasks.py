@@ -101,3 +101,15 @@ def once():
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO public.thing VALUES (99)")
         tenon.current().finish("default", {"kept": True})
+
+
+@tenon.periodic(cron="0 3 * * *")
+@task(max_attempts=3, timeout=60)
+def with_options(): ...
+
+
+@tenon.task(queue="plain")
+def plain(payload: dict, context: tenon.Context) -> dict:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return {**payload, "database": connection.alias}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from django.utils import timezone
 
 from tenon import _enqueue
 from tenon._publisher import Publisher
-from tenon.django import results
+from tenon.django import results, traps
 from tenon.django._framework import (
     BaseTaskBackend,
     InvalidTask,
@@ -27,6 +28,7 @@ from tenon.django._framework import (
     normalize_json,
     signals,
 )
+from tenon.django.task import TenonTask, options_of
 
 OPTIONS = {
     "DATABASE": "the alias of the database with the schema tenon; default: default",
@@ -34,6 +36,7 @@ OPTIONS = {
     "MAX_ATTEMPTS": "how often a task is tried; default: as tenon.kind, tenon.queue say, else 25",
     "TIMEOUT": "how long one run may take, a timedelta or seconds; default: as those say, else an hour",
     "MODULES": "modules with tasks, besides the apps' own tasks.py",
+    "MIGRATE": "whether manage.py migrate makes the schema; default: True",
     "TENON": "the program tenon; default: as PATH says",
 }
 _KIND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
@@ -47,6 +50,7 @@ class TenonBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
+    task_class = TenonTask
     _publishers: ClassVar[dict[str, Publisher]] = {}
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
@@ -67,7 +71,11 @@ class TenonBackend(BaseTaskBackend):
     def enqueue(self, task: Task[Any, Any], args: Any, kwargs: Any) -> TaskResult[Any]:
         """The task runs if the transaction commits, and never if it does not; without one, at once."""
         self.validate_task(task)
+        _must_fit(task, args, kwargs)
         payload = {"args": normalize_json(list(args)), "kwargs": normalize_json(kwargs), **results.kept(task)}
+        if _enqueue.instead is not None:
+            return self._at_once(task, payload)
+        traps.check(task.module_path, self.database)
         with self.schema():
             number = _enqueue.enqueue(self.database, task.module_path, payload, self._options(task))
         result: TaskResult[Any] = TaskResult(
@@ -87,6 +95,11 @@ class TenonBackend(BaseTaskBackend):
         signals.task_enqueued.send(type(self), task_result=result)
         return result
 
+    def _at_once(self, task: Task[Any, Any], payload: Mapping[str, Any]) -> TaskResult[Any]:
+        """In a test with tenon.testing.eager()."""
+        number = _enqueue.enqueue(self.database, task.module_path, payload, self._options(task))
+        return results.of_run(task, payload, _enqueue.instead.runs[-1] if _enqueue.instead else None, number)
+
     def get_result(self, result_id: str) -> TaskResult[Any]:
         """The role needs the right to read: tenon setup --grant-reader ROLE."""
         with self.schema():
@@ -100,6 +113,7 @@ class TenonBackend(BaseTaskBackend):
             "max_attempts": self.options.get("MAX_ATTEMPTS"),
             "timeout": self.options.get("TIMEOUT"),
             "publisher": self._publisher(),
+            **options_of(task),
         }
         if isinstance(run_after, timedelta):
             options["delay"] = run_after
@@ -166,6 +180,15 @@ class TenonBackend(BaseTaskBackend):
         if not _installed(settings.INSTALLED_APPS):
             hint = 'add "tenon.django", for manage.py tenon_worker'
             yield checks.Warning("tenon.django is not in INSTALLED_APPS", hint=hint, id="tenon.W001")
+
+
+def _must_fit(task: Task[Any, Any], args: Any, kwargs: Any) -> None:
+    """TypeError names the argument."""
+    given = (None, *args) if task.takes_context else args
+    try:
+        inspect.signature(task.func).bind(*given, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{task.module_path}: {error}") from None
 
 
 def _installed(apps: Sequence[str]) -> bool:

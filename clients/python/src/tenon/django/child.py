@@ -11,14 +11,15 @@ from typing import Any
 
 import django
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError, close_old_connections
+from django.conf import settings
+from django.db import DatabaseError, connections
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from tenon._context import Context
 from tenon._outcomes import Dead, Interrupted, Retry, Snooze, Suspended
 from tenon._run import class_of, describe
-from tenon._task import App
+from tenon._task import App, Runnable, default_app
 from tenon.django._framework import (
     Task,
     TaskContext,
@@ -31,12 +32,20 @@ from tenon.django._framework import (
     task_backends,
 )
 from tenon.django.backend import TenonBackend
-from tenon.django.results import discover, task_of
+from tenon.django.results import discover, priority_of, task_of
+from tenon.django.task import options_of
 
 logger = logging.getLogger("tenon.django")
 _WORKER = f"{socket.gethostname()}:{os.getpid()}"
 _STOPPED = Interrupted | asyncio.CancelledError
 """How a task ends that is told to stop."""
+
+
+def close_idle_connections() -> None:
+    """Those that are old or of no use, as Django does it for requests; but not where a test has a transaction."""
+    for conn in connections.all(initialized_only=True):
+        if not conn.in_atomic_block:
+            conn.close_if_unusable_or_obsolete()
 
 
 class Runner:
@@ -47,11 +56,18 @@ class Runner:
         self.backend = backend
         self.is_async = iscoroutinefunction(import_string(kind).func)
 
+    @property
+    def kind_options(self) -> dict[str, Any]:
+        """What a sync sets of it."""
+        task = import_string(self.kind)
+        given = {**options_of(task), "queue": task.queue_name, "priority": priority_of(task.priority)}
+        return {name: value for name, value in given.items() if value is not None}
+
     def call(self, context: Context) -> Any:
         return self._acall(context) if self.is_async else self._call(context)
 
     def _call(self, context: Context) -> Any:
-        close_old_connections()
+        close_idle_connections()
         try:
             result = self._result(context)
             try:
@@ -61,7 +77,7 @@ class Runner:
                 self._failed(context, result, error)
                 raise
         finally:
-            close_old_connections()
+            close_idle_connections()
 
     async def _acall(self, context: Context) -> Any:
         result = await sync_to_async(self._result)(context)
@@ -72,7 +88,7 @@ class Runner:
             await sync_to_async(self._failed)(context, result, error)
             raise
         finally:
-            await sync_to_async(close_old_connections)()
+            await sync_to_async(close_idle_connections)()
 
     def _result(self, context: Context) -> TaskResult[Any]:
         """What the task is shown of itself. Only one that asks for it pays for a query."""
@@ -148,7 +164,52 @@ def make_app(alias: str) -> App:
     made = App()
     for kind in discover(backend):
         made.add(Runner(kind, backend))
+    if alias == FIRST:
+        for task in default_app.tasks.values():
+            made.add(Closing(task))
+        made.schedules, made.limits, made.queues = default_app.schedules, default_app.limits, default_app.queues
     return made
+
+
+class Closing:
+    """Runs a task of @tenon.task: like a request, it begins and ends without connections that are of no use."""
+
+    def __init__(self, task: Runnable) -> None:
+        self.kind = task.kind
+        self.is_async = task.is_async
+        self.secret = getattr(task, "secret", None)
+        self.kind_options = {**getattr(task, "options", {}), **getattr(task, "of_kind", {})}
+        self._task = task
+
+    def call(self, context: Context) -> Any:
+        return self._acall(context) if self.is_async else self._call(context)
+
+    def _call(self, context: Context) -> Any:
+        close_idle_connections()
+        try:
+            return self._task.call(context)
+        finally:
+            close_idle_connections()
+
+    async def _acall(self, context: Context) -> Any:
+        try:
+            return await self._task.call(context)
+        finally:
+            await sync_to_async(close_idle_connections)()
+
+
+def tasks_on(database: str | None) -> dict[str, Runnable]:
+    """Those of all backends on a database; without one, of all. For tests."""
+    found: dict[str, Runnable] = {}
+    for alias in settings.TASKS:
+        backend = task_backends[alias]
+        if isinstance(backend, TenonBackend) and database in (None, backend.database):
+            found |= {kind: Runner(kind, backend) for kind in discover(backend)}
+    return found
+
+
+FIRST = "default"
+"""The backend whose worker also runs the tasks of @tenon.task."""
 
 
 def __getattr__(name: str) -> Any:

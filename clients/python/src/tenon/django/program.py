@@ -72,6 +72,10 @@ def environment(backend: TenonBackend) -> dict[str, str]:
     return env
 
 
+STAYS = {"worker", "cleaner", "dev", "ui", "intake", "logs"}
+"""Commands that run until they are stopped: manage.py becomes these, and starts all others."""
+
+
 class ProgramCommand(BaseCommand):
     """A command of manage.py that becomes the program; call_command() runs it and returns."""
 
@@ -86,8 +90,10 @@ class ProgramCommand(BaseCommand):
         env = environment(backend)
         sys.stdout.flush()
         sys.stderr.flush()
-        if self._of_manage:  # signals go to it, and its exit status is ours
+        if self._of_manage and STAYS & set(arguments[:1]):  # signals go to it, and its exit status is ours
             os.execve(path, [path, *arguments], dict(env))
+        if self._of_manage:
+            sys.exit(subprocess.run([path, *arguments], env=env, check=False).returncode)
         # of the project's own connection, which may be that of its tests: never a database that a variable names
         own = {**env, "TENON_DATABASE_URL": conninfo(connections[backend.database].settings_dict)}
         out = None if self.stdout._out is sys.stdout else subprocess.PIPE

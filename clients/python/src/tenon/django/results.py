@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,30 @@ def _paths(alias: str) -> set[str]:
             if issubclass(type(value), Task) and value.backend == alias:
                 found.add(value.module_path)
     return found
+
+
+def of_run(task: Task[Any, Any], payload: Mapping[str, Any], run: Any, number: int) -> TaskResult[Any]:
+    """Of a task that a test has run at once."""
+    now = timezone.now()
+    ended = {"done": TaskResultStatus.SUCCESSFUL, "failed": TaskResultStatus.FAILED, "dead": TaskResultStatus.FAILED}
+    failed = run.outcome in ("failed", "dead")
+    result: TaskResult[Any] = TaskResult(
+        task=task,
+        id=str(number),
+        status=ended.get(run.outcome, TaskResultStatus.READY),
+        enqueued_at=now,
+        started_at=now,
+        finished_at=now if run.outcome in ended else None,
+        last_attempted_at=now,
+        args=payload["args"],
+        kwargs=payload["kwargs"],
+        backend=task.backend,
+        errors=[_error(run.outcome, run.error_class, run.error)] if failed else [],
+        worker_ids=["eager"],
+    )
+    if run.outcome == "done":
+        object.__setattr__(result, "_return_value", run.result)
+    return result
 
 
 def read(backend: TenonBackend, result_id: str) -> TaskResult[Any]:

@@ -11,7 +11,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from tenon.__main__ import handlers_file
+from tenon._task import Task, default_app
 from tenon.django.backend import TenonBackend
+from tenon.django.child import FIRST
 from tenon.django.program import ProgramCommand, backend_of, find
 from tenon.django.results import discover
 
@@ -35,7 +37,7 @@ class Command(ProgramCommand):
             self.stdout.write(handlers, ending="")
             return
         path = find(backend, options["tenon"])
-        queues = options["queues"] or ",".join(sorted(backend.queues))
+        queues = options["queues"] or ",".join(sorted(queues_of(backend)))
         if not queues:
             raise CommandError("QUEUES is empty, so that all names are allowed: say which with --queues")
         fd = in_memory(handlers)
@@ -49,6 +51,8 @@ class Command(ProgramCommand):
 
 def handlers_of(backend: TenonBackend, concurrency: int) -> str:
     kinds = discover(backend)
+    if backend.alias == FIRST:
+        kinds = sorted({*kinds, *default_app.tasks})
     if not kinds:
         raise CommandError(
             f'no task of the backend "{backend.alias}" was found: put them into tasks.py of an app, or name '
@@ -56,7 +60,15 @@ def handlers_of(backend: TenonBackend, concurrency: int) -> str:
         )
     name = "app" if backend.alias == "default" else f"app_{backend.alias}"
     command = [sys.executable, "-m", "tenon", f"tenon.django.child:{name}", "--concurrency", str(concurrency)]
-    return handlers_file(command, kinds, str(Path.cwd()))
+    return handlers_file(command, str(Path.cwd()))
+
+
+def queues_of(backend: TenonBackend) -> set[str]:
+    """QUEUES, and those of the tasks of @tenon.task."""
+    more = set[Any]()
+    if backend.alias == FIRST and backend.queues:
+        more = {task.options.get("queue") for task in default_app.tasks.values() if isinstance(task, Task)}
+    return {*backend.queues, *(queue for queue in more if queue)}
 
 
 def in_memory(text: str) -> int:

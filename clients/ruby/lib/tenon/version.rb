@@ -1,0 +1,3 @@
+module Tenon
+  VERSION = "1.0.0".freeze
+end

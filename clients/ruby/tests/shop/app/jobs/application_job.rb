@@ -1,0 +1,3 @@
+class ApplicationJob < ActiveJob::Base
+  include Tenon::Job
+end

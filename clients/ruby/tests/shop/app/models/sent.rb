@@ -1,0 +1,3 @@
+class Sent < ApplicationRecord
+  self.table_name = "sent"
+end
