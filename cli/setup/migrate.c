@@ -113,8 +113,7 @@ static void put_script(struct buf *b, const struct script *script)
     buf_printf(b, "\n-- %s\n%s", script->name, script->text);
 }
 
-/* `doing`: what could not be done, after a fault that says nothing of locks. A deadlock is one too:
- * PostgreSQL may choose setup as the session that gives way. */
+/* `doing`: what could not be done, after a fault that says nothing of locks. A deadlock is one. */
 static bool explain(struct fault *f, const char *doing, const char *name)
 {
     if (sqlstate_is(f->sqlstate, "55P03 40P01")) {
@@ -145,8 +144,12 @@ bool migrate_apply(struct db *db, const struct migration_plan *plan, struct faul
     if (plan->newer) {
         return true;
     }
-    /* whoever uses what setup wants to change waits behind it */
-    if (!db_script(db, "SET LOCAL lock_timeout = '2 s'", f)) {
+    /* Whoever uses what setup wants to change waits behind it, and in a deadlock it must give up
+     * before PostgreSQL ends the application's statement. */
+    if (!db_script(db,
+                   "SELECT set_config('lock_timeout', least(2000, setting::int * 0.8)::int::text,"
+                   " true) FROM pg_settings WHERE name = 'deadlock_timeout'",
+                   f)) {
         return fault_add(f, "could not set setup's lock_timeout");
     }
     put_schema(&b, plan);
