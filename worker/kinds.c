@@ -82,23 +82,23 @@ bool kinds_read(const struct scanned *array, char **ret, struct fault *f)
     return ok;
 }
 
-bool kinds_have(const char *kinds, const char *kind, size_t bytes)
+static const char *after(const char *kind, size_t bytes)
 {
-    for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',') {
-        if (strcspn(at, ",") == bytes && memcmp(at, kind, bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return kind + bytes + (kind[bytes] == ',');
 }
 
 const char *kinds_other(const char *a, const char *b, size_t *bytes)
 {
-    for (const char *at = a; *at; at += *bytes, at += *at == ',') {
-        *bytes = strcspn(at, ",");
-        if (!kinds_have(b, at, *bytes)) {
-            return at;
+    while (*a) {
+        size_t other = strcspn(b, ",");
+        *bytes = strcspn(a, ",");
+        int order = strncmp(a, b, *bytes < other ? *bytes : other);
+        order = order != 0 ? order : (*bytes > other) - (*bytes < other);
+        if (order < 0 || *b == '\0') {
+            return a;
         }
+        b = after(b, other);
+        a = order == 0 ? after(a, *bytes) : a;
     }
     return NULL;
 }

@@ -13,10 +13,8 @@ enum { NAMED_KINDS_MAX = 1000 };
  *   false    REFUSED: there is no array, or something in it is not a kind; or no memory */
 MUST_CHECK bool kinds_read(const struct scanned *array, char **ret, struct fault *f);
 
-/* Is this one of them? */
-bool kinds_have(const char *kinds, const char *kind, size_t bytes);
-
-/* A kind that only `a` has; NULL = none. */
+/* The first kind that only `a` has, of two such texts; NULL = none. A worker with a thousand kinds asks
+ * for each child: both are read once. */
 const char *kinds_other(const char *a, const char *b, size_t *bytes);
 
 #endif
