@@ -99,6 +99,11 @@ static bool open_source(struct intake *in, const char *queue, bool is_stream, st
     if (in->n == SOURCES_MAX) {
         return fault_set(f, FAULT_CONFIG, "at most %d queues and streams are allowed", SOURCES_MAX);
     }
+    for (size_t i = 0; i < in->n; i++) {
+        if (strcmp(source_queue(in->sources[i]), queue) == 0) {
+            return fault_set(f, FAULT_CONFIG, "%s is given twice", queue);
+        }
+    }
     bool ok = source_open(&settings, &in->sources[in->n], f);
     in->n += ok;
     return ok;

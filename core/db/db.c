@@ -52,6 +52,7 @@ static const char *hint_of_rights(const char *name)
         const char *name, *hint;
     } parts[] = {{"tenon worker", HINT("--grant-worker ROLE")},
                  {"tenon cleaner", HINT("--grant-cleaner ROLE")},
+                 {"tenon intake", HINT("--grant-intake ROLE")},
                  {"tenon enqueue", HINT("--grant-producer ROLE")}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (strncmp(name, parts[i].name, strlen(parts[i].name)) == 0) {
