@@ -9,6 +9,7 @@
 #include "core/base/thread.h"
 #include "core/db/schema.h"
 #include "intake/metrics.h"
+#include "intake/note.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct intake {
     struct batch_counts reported[SOURCES_MAX];
     int64_t report_ms;
     struct intake_metrics *metrics;
+    struct intake_note *note;
     bool ready;
 };
 
@@ -132,6 +134,7 @@ static bool intake_open(struct intake *in, const struct options *o, struct fault
     }
     return rules_read(o, &in->rules, f) && stop_open(STOP_LIMIT_S, f) && await_database(in, f) &&
            open_sources(in, o, f) &&
+           intake_note_open(in->database_url, in->sources, in->n, &in->note, f) &&
            (!http || intake_metrics_open(http, in->sources, in->n, &in->metrics, f));
 }
 
@@ -194,6 +197,7 @@ static void loop(struct intake *in)
 static void intake_close(struct intake *in)
 {
     intake_metrics_close(in->metrics);
+    intake_note_close(in->note);
     for (size_t i = 0; i < in->n; i++) {
         source_close(in->sources[i]);
     }

@@ -31,9 +31,9 @@ static bool is_ready(void *owner, struct buf *sentence)
     for (size_t i = 0; i < m->n; i++) {
         struct source_stats s;
         source_stats(m->sources[i], &s);
-        if (!s.up || s.error[0]) {
+        if (source_problem(&s)) {
             buf_printf(sentence, "it does not take messages of %s: %s", source_queue(m->sources[i]),
-                       s.error[0] ? s.error : "it starts");
+                       source_problem(&s));
             return false;
         }
     }
@@ -53,7 +53,7 @@ static int64_t database_of(const struct source_stats *s)
 }
 static int64_t up_of(const struct source_stats *s)
 {
-    return s->up && !s->error[0];
+    return !source_problem(s);
 }
 static int64_t waiting_of(const struct source_stats *s)
 {

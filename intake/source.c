@@ -264,11 +264,21 @@ const char *source_queue(const struct source *s)
     return s->settings.queue;
 }
 
+bool source_is_stream(const struct source *s)
+{
+    return s->settings.is_stream;
+}
+
 void source_stats(struct source *s, struct source_stats *ret)
 {
     (void)pthread_mutex_lock(&s->lock);
     *ret = s->stats;
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+const char *source_problem(const struct source_stats *s)
+{
+    return s->error[0] ? s->error : s->up ? NULL : "it starts";
 }
 
 void source_close(struct source *s)

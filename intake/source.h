@@ -45,7 +45,9 @@ MUST_CHECK bool source_open(const struct source_settings *settings, struct sourc
                             struct fault *f);
 
 const char *source_queue(const struct source *s);
+bool source_is_stream(const struct source *s);
 void source_stats(struct source *s, struct source_stats *ret);
+const char *source_problem(const struct source_stats *s); /* why it takes nothing; NULL = it does */
 
 /* End the thread within about a second. NULL is fine. */
 void source_close(struct source *s);

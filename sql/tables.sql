@@ -44,6 +44,7 @@
 --   relay          (one row) token of the session that relays           the relay
 --   seen           message that a consumer has seen                     tenon.once, tenon intake
 --   stream_place   stream of RabbitMQ that tenon intake reads           tenon intake
+--   intake         queue or stream of a running tenon intake            tenon intake; cleaners
 --   settler        (one row) locked by the session that settles         nobody
 --   set_aside      row or part of settle that was too slow, left out    settle, recover
 --
@@ -993,6 +994,44 @@ COMMENT ON TABLE tenon.stream_place IS 'How far `tenon intake` has read the stre
 COMMENT ON COLUMN tenon.stream_place.stream IS 'The stream.';
 COMMENT ON COLUMN tenon.stream_place.next_offset IS 'The offset from which it continues: all messages before it have become tasks, or were rejected.';
 COMMENT ON COLUMN tenon.stream_place.taken_at IS 'When the last messages were taken.';
+
+-- For tenon status and tenon doctor. Only tenon.intake_note writes it.
+CREATE TABLE tenon.intake (
+    queue       text        NOT NULL,
+    host        text        NOT NULL,
+    pid         integer     NOT NULL,
+    is_stream   boolean     NOT NULL,
+    version     text        NOT NULL,
+    started_at  timestamptz NOT NULL,
+    seen_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken       bigint      NOT NULL,
+    repeated    bigint      NOT NULL,
+    rejected    bigint      NOT NULL,
+    kept        bigint      NOT NULL,
+    unkeyed     bigint      NOT NULL,
+    rejected_at timestamptz,
+    unkeyed_at  timestamptz,
+    error       text,
+    error_since timestamptz,
+    PRIMARY KEY (queue, host, pid)
+);
+COMMENT ON TABLE tenon.intake IS 'The queues and streams of RabbitMQ from which the running processes of `tenon intake` take messages. A process writes its rows every 10 s, and deletes them when it ends. The rows of one that was killed are deleted a minute later if another process has begun to take from the queue since, otherwise a day later.';
+COMMENT ON COLUMN tenon.intake.queue IS 'The queue or stream in RabbitMQ.';
+COMMENT ON COLUMN tenon.intake.host IS 'The host on which the process runs.';
+COMMENT ON COLUMN tenon.intake.pid IS 'Its process id.';
+COMMENT ON COLUMN tenon.intake.is_stream IS 'Whether it is a stream.';
+COMMENT ON COLUMN tenon.intake.version IS 'The version of the program.';
+COMMENT ON COLUMN tenon.intake.started_at IS 'When the process began.';
+COMMENT ON COLUMN tenon.intake.seen_at IS 'When the process wrote the row.';
+COMMENT ON COLUMN tenon.intake.taken IS 'How many messages have become tasks since it began.';
+COMMENT ON COLUMN tenon.intake.repeated IS 'How many messages had been seen before.';
+COMMENT ON COLUMN tenon.intake.rejected IS 'How many messages were invalid.';
+COMMENT ON COLUMN tenon.intake.kept IS 'How many invalid messages became tasks with their body as base64 (`--on-invalid keep`).';
+COMMENT ON COLUMN tenon.intake.unkeyed IS 'How many messages became tasks but cannot be recognized when they are delivered again.';
+COMMENT ON COLUMN tenon.intake.rejected_at IS 'When `rejected` last grew.';
+COMMENT ON COLUMN tenon.intake.unkeyed_at IS 'When `unkeyed` last grew.';
+COMMENT ON COLUMN tenon.intake.error IS 'Why no messages are taken; NULL = they are.';
+COMMENT ON COLUMN tenon.intake.error_since IS 'Since when no messages have been taken.';
 
 -- --- workers and cleaners -----------------------------------------------------------------------------------------
 

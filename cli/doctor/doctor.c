@@ -13,6 +13,7 @@
 
 #define TRANSACTION_S "300"    /* a transaction that is older is a finding */
 #define SILENCE_S "30"         /* a cleaner that is silent for longer, and a task that is overdue */
+#define INTAKE_SILENCE_S "60"  /* it reports every 10 s */
 #define ROWS_READ_MAX "100000" /* as tenon status: shared by the queues */
 #define NAMES_MAX "1000"       /* queues, and kinds of dead tasks */
 #define SNAPSHOT_TRANSACTIONS "1000000" /* a standby's snapshot that is older */
@@ -90,11 +91,13 @@ static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
 {
     static const char *const server[] = {TRANSACTION_S, SNAPSHOT_TRANSACTIONS, POSTGRESQL_OLDEST};
     static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX, NAMES_MAX};
+    static const char *const intake[] = {SILENCE_S, INTAKE_SILENCE_S, NAMES_MAX};
     return ask(d, db, &sql_doctor_server, server, 3, f) &&
            ask(d, db, &sql_doctor_tables, NULL, 0, f) &&
            ask(d, db, &sql_doctor_rights, NULL, 0, f) &&
            ask(d, db, &sql_doctor_fleet, fleet, 3, f) &&
-           ask(d, db, &sql_doctor_outbox, fleet, 3, f);
+           ask(d, db, &sql_doctor_outbox, fleet, 3, f) &&
+           ask(d, db, &sql_doctor_intake, intake, 3, f);
 }
 
 /* The schema may be newer than this program, unless it says that it breaks older ones. */

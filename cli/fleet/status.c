@@ -20,10 +20,10 @@ enum {
     WRAP_COLUMNS = 2,
 };
 
-enum { QUEUES, WORKERS, UNHANDLED, COUNTS, LEADER, PAUSED, FAILING, VERSION, CALLS };
+enum { QUEUES, WORKERS, INTAKE, UNHANDLED, COUNTS, LEADER, PAUSED, FAILING, VERSION, CALLS };
 
-/* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
- * status_paused.sql and status_counts.sql. */
+/* The columns of status_queues.sql, status_workers.sql, status_intake.sql, status_unhandled.sql,
+ * status_leader.sql, status_paused.sql and status_counts.sql. */
 enum {
     Q_NAME,
     Q_PAUSED,
@@ -38,6 +38,7 @@ enum {
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_COUNTED_AT, Q_AGE_S, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
 enum { W_STARTING = W_SINCE + 4, W_QUEUES = W_STARTING + 3, W_KINDS, W_JSON };
+enum { I_COLUMNS = 8, I_WHY = I_COLUMNS, I_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_AT_LEAST, U_COUNTED_AT, U_AGE_S, U_JSON };
 enum { L_LED, L_JSON };
 enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
@@ -162,6 +163,27 @@ static void print_served(const struct rows *r)
     }
 }
 
+static bool print_intake(const struct rows *r, struct fault *f)
+{
+    static const char *const heads[] = {"<INTAKE", "<HOST",     ">PID",      "STATE",
+                                        ">TAKEN",  ">REPEATED", ">REJECTED", "^SINCE"};
+    struct table t;
+    table_init(&t, heads, I_COLUMNS);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        for (int column = 0; column < I_COLUMNS; column++) {
+            table_put(&t, rows_text(r, i, column));
+        }
+    }
+    (void)putchar('\n');
+    bool ok = table_print(&t, f);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (!rows_is_null(r, i, I_WHY)) {
+            print_wrapped(0, WRAP_COLUMNS, rows_text(r, i, I_WHY));
+        }
+    }
+    return ok;
+}
+
 static void print_sentences(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
@@ -228,6 +250,9 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     } else {
         return false;
     }
+    if (rows_count(calls[INTAKE].rows) > 0 && !print_intake(calls[INTAKE].rows, f)) {
+        return false;
+    }
     print_sentences(calls[PAUSED].rows);
     print_sentences(calls[FAILING].rows);
     print_starting(calls[WORKERS].rows);
@@ -265,6 +290,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     (void)printf(",\n\"leader\": %s", rows_text(calls[LEADER].rows, 0, L_JSON));
     print_list("queues", calls[QUEUES].rows, Q_JSON);
     print_list("workers", calls[WORKERS].rows, W_JSON);
+    print_list("intake", calls[INTAKE].rows, I_JSON);
     print_list("unhandled", calls[UNHANDLED].rows, U_JSON);
     print_list("paused", calls[PAUSED].rows, S_JSON);
     print_list("failing", calls[FAILING].rows, S_JSON);
@@ -281,6 +307,7 @@ bool status_run(const struct options *o, struct fault *f)
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},
+        [INTAKE] = {.statement = &sql_status_intake, .params = &params[1], .n_params = 1},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
         [COUNTS] = {.statement = &sql_status_counts},
         [LEADER] = {.statement = &sql_status_leader},

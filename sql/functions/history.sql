@@ -227,9 +227,8 @@ BEGIN
 END $$;
 
 -- Deletes up to `most` of each: dead tasks whose dead_keep is over, tasks of kinds with a history_keep of their own when that is over, rows of
--- the audit whose audit_keep is, keys whose unique_for is, messages seen whose time is over, starts that are older than the longest `per` of all
--- limits, and flows that ended as long ago as the history
--- is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
+-- the audit whose audit_keep is, keys whose unique_for is, messages seen whose time is over, rows of tenon.intake that were not written for a day, starts that are older
+-- than the longest `per` of all limits, and flows that ended as long ago as the history is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
 CREATE OR REPLACE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -240,6 +239,7 @@ DECLARE
     k integer;
     starts integer;
     seen integer;
+    intakes integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -270,7 +270,10 @@ BEGIN
     DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
         SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS seen = ROW_COUNT;
-    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
+    DELETE FROM tenon.intake WHERE ctid = ANY (ARRAY(
+        SELECT i.ctid FROM tenon.intake i WHERE i.seen_at < now() - interval '1 day' LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS intakes = ROW_COUNT;
+    RETURN n + m + starts + k + seen + intakes + tenon.sweep_history(most) + tenon.purge_kept(most)
          + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 

@@ -68,5 +68,36 @@ BEGIN
     END LOOP;
 END $$;
 
+-- The rows of one process of tenon intake are as it says, every 10 s and when it begins or ceases to take messages: `sources` is an array of
+-- objects with the columns of tenon.intake, and empty when the process ends. `up_ms` is how long it has been running. Deletes the rows that
+-- a process that was killed has left for these queues, if this process is younger than they are; the cleaner deletes others (tenon.purge).
+-- A container that was restarted may have the host and pid of the one before: then the counts begin at 0 again.
+CREATE OR REPLACE FUNCTION tenon.intake_note(host text, pid integer, version text, up_ms bigint, sources jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    at      timestamptz := clock_timestamp();
+    started timestamptz := at - up_ms * interval '1 ms';
+    queues  text[] := ARRAY(SELECT s ->> 'queue' FROM jsonb_array_elements(sources) s);
+BEGIN
+    DELETE FROM tenon.intake i
+     WHERE i.host = host AND i.pid = pid AND i.queue <> ALL (queues)
+        OR i.queue = ANY (queues) AND i.seen_at < least(started, at - interval '1 min');
+    INSERT INTO tenon.intake AS i (queue, host, pid, is_stream, version, started_at, seen_at, taken, repeated, rejected, kept, unkeyed,
+                                   rejected_at, unkeyed_at, error, error_since)
+    SELECT s.queue, host, pid, s.is_stream, left(version, 100), started, at, s.taken, s.repeated, s.rejected, s.kept, s.unkeyed,
+           CASE WHEN s.rejected > 0 THEN at END, CASE WHEN s.unkeyed > 0 THEN at END, left(s.error, 1000), CASE WHEN s.error IS NOT NULL THEN at END
+      FROM jsonb_to_recordset(sources) s (queue text, is_stream boolean, taken bigint, repeated bigint, rejected bigint, kept bigint,
+                                          unkeyed bigint, error text)
+     ORDER BY s.queue
+        ON CONFLICT ON CONSTRAINT intake_pkey DO UPDATE
+       SET is_stream = excluded.is_stream, version = excluded.version, started_at = excluded.started_at, seen_at = excluded.seen_at,
+           taken = excluded.taken, repeated = excluded.repeated, rejected = excluded.rejected, kept = excluded.kept, unkeyed = excluded.unkeyed,
+           rejected_at = CASE WHEN excluded.rejected > i.rejected OR i.seen_at < started THEN excluded.rejected_at ELSE i.rejected_at END,
+           unkeyed_at = CASE WHEN excluded.unkeyed > i.unkeyed OR i.seen_at < started THEN excluded.unkeyed_at ELSE i.unkeyed_at END,
+           error = excluded.error, error_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(i.error_since, at) END;
+END $$;
+
+COMMENT ON FUNCTION tenon.intake_note IS $$Internal: `tenon intake` calls it.$$;
 COMMENT ON FUNCTION tenon.take_in IS $$Internal: `tenon intake` calls it.$$;
 COMMENT ON FUNCTION tenon.intake_begin IS $$Internal: `tenon intake` calls it.$$;

@@ -17,7 +17,7 @@ VALUES
     -- tenon intake enqueues, and nothing else. Rows of tenon.producer confine it as well.
     ('intake', 'USAGE', 'schema', '{tenon}', NULL),
     ('intake', 'SELECT', 'table', '{migration}', NULL),
-    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,copied}', NULL),
+    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,intake_note,copied}', NULL),
     -- Everything may be read.
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),

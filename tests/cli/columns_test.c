@@ -22,6 +22,13 @@ static void fill(struct fixture *fx)
                  " queue => 'a_queue_with_a_rather_long_name'),"
                  " tenon.pause('mail', why => 'the provider is down, and promised to say more at"
                  " noon; see the channel of the incident')");
+    test_sql(
+        fx, "INSERT INTO tenon.intake (queue, host, pid, is_stream, version, started_at, seen_at,"
+            " taken, repeated, rejected, kept, unkeyed, error, error_since) SELECT"
+            " 'a.queue.of.rabbitmq.with.a.long.name.\u00e4', 'a-host-with-a-long-name.example.org',"
+            " 4194300 + i, false, '1', now(), now() - i * interval '20 h', 123456789012, 12345678,"
+            " 12345678, 0, 1, repeat('no queue \u00e4 ', 40), now() - interval '1 h'"
+            " FROM generate_series(0, 1) i");
     test_sql(fx,
              "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims,"
              " failures, crashes, max_attempts, priority, reason, queue, kind, payload,"
@@ -106,6 +113,8 @@ static void test_what_is_left(void **state)
     assert_contains(out, "20 more\n");
     assert_contains(out, "\nthe queue mail is paused by");
     assert_contains(out, "a_queue_w...");
+    assert_contains(out, "\na.qu...  a-hos...  4194300  waiting "); /* SINCE is below its row */
+    assert_contains(out, "4194300): no queue \u00e4");
     free(out);
     out = PRINTED(fx, "COLUMNS=80", "list");
     assert_contains(out, "\n    Boom: \u00e4 \u00f6\u00fc"); /* below its row */

@@ -121,6 +121,16 @@ static const struct planted planted[] = {
     {"UPDATE tenon.message SET failed_at = NULL, retry_at = NULL,"
      " created_at = now() - interval '1 h'",
      "outbox", "a message waits for RabbitMQ, the oldest for 01:00"},
+    {"SELECT tenon.intake_note('h', 7, '1', 0, '[{\"queue\": \"orders\", \"is_stream\": false,"
+     " \"taken\": 9, \"repeated\": 0, \"rejected\": 3, \"kept\": 0, \"unkeyed\": 1,"
+     " \"error\": \"no queue\"}]')",
+     "intake", "has rejected 3 messages of the queue orders, the last at "},
+    {"SELECT 1", "intake", "a message of the queue orders became a task without a key"},
+    {"UPDATE tenon.intake SET error_since = now() - interval '40 s', rejected_at = NULL,"
+     " unkeyed_at = NULL",
+     "intake", "on h, pid 7, has taken no messages of orders since 2"},
+    {"UPDATE tenon.intake SET seen_at = now() - interval '2 min'", "intake",
+     "on h, pid 7, which takes messages of orders, has not reported for 00:02"},
 };
 
 static void test_each_misconfiguration_is_named(void **state)

@@ -120,8 +120,10 @@ static void test_status_of_nothing(void **state)
     assert_contains(out, "schema tenon, version ");
     assert_contains(out, "no queue has tasks, workers or settings");
     assert_contains(out, "no workers");
+    assert_null(strstr(out, "INTAKE"));
     free(out);
     json_t *o = run_json(fx, "status", NULL);
+    assert_int_equal(json_array_size(json_object_get(o, "intake")), 0);
     assert_int_equal(json_array_size(json_object_get(o, "queues")), 0);
     assert_int_equal(json_array_size(json_object_get(o, "workers")), 0);
     assert_int_equal(json_array_size(json_object_get(o, "unhandled")), 0);
@@ -223,6 +225,40 @@ static void test_status_names_kinds_that_nobody_handles(void **state)
     char *out = TENON_RUN(fx, 0, "status");
     assert_contains(out, "no living worker handles the kind fax in the queue default: 2 ready");
     free(out);
+}
+
+/* Of tenon intake: one that takes messages, one that cannot, one that was killed. */
+static void test_status_of_intake(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx,
+             "INSERT INTO tenon.intake (queue, host, pid, is_stream, version, started_at, seen_at,"
+             " taken, repeated, rejected, kept, unkeyed, error, error_since) VALUES"
+             " ('a', 'h', 7, false, '1', '2026-11-28 08:00:00Z', now(), 12, 3, 1, 0, 2, NULL,"
+             " NULL), ('b', 'h', 7, true, '1', now(), now(), 0, 0, 0, 0, 0, 'no stream b',"
+             " now()), ('c', 'h', 8, false, '1', now(), now() - interval '75 s', 0, 0, 0, 0, 0,"
+             " NULL, NULL)");
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "\nINTAKE  HOST  PID  STATE            TAKEN  REPEATED  REJECTED  SINCE\n"
+                         "a       h       7  taking              12         3         1  "
+                         "2026-11-28T08:00:00Z\n"
+                         "b       h       7  waiting  ");
+    assert_contains(out, "\nc       h       8  silent for 7");
+    assert_contains(out, "\nb (h, pid 7): no stream b\n");
+    free(out);
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *intake = json_object_get(o, "intake"), *a = element(intake, "queue", "a");
+    assert_string_equal(text(a, "state"), "taking");
+    assert_true(json_is_null(json_object_get(a, "error")));
+    assert_int_equal(number(a, "taken"), 12);
+    assert_int_equal(number(a, "unkeyed"), 2);
+    json_t *b = element(intake, "queue", "b"), *c = element(intake, "queue", "c");
+    assert_string_equal(text(b, "state"), "waiting");
+    assert_string_equal(text(b, "error"), "no stream b");
+    assert_true(json_is_true(json_object_get(b, "is_stream")));
+    assert_string_equal(text(c, "state"), "silent");
+    assert_true(number(c, "silent_s") >= 75);
+    json_decref(o);
 }
 
 /* A producer may make up as many names as he likes. */
@@ -498,6 +534,7 @@ int main(void)
         WITH_DATABASE(test_status_counts_every_state),
         WITH_DATABASE(test_status_knows_who_is_present),
         WITH_DATABASE(test_status_names_kinds_that_nobody_handles),
+        WITH_DATABASE(test_status_of_intake),
         WITH_DATABASE(test_status_of_thousands_of_queues),
         WITH_DATABASE(test_status_stops_counting),
         WITH_DATABASE(test_watch_counts_ends),

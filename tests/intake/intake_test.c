@@ -377,6 +377,7 @@ static void test_a_role_of_its_own(void **state)
     broker_send_end(b);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 2 AND bool_and(enqueued_by = '%s') FROM tenon.task",
                role);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 2 AND bool_and(error IS NULL) FROM tenon.intake");
     end_well(intake);
     test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
     close_queues(b);

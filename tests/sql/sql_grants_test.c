@@ -19,7 +19,7 @@ static const struct {
      "SELECT migration"},
     {"publisher", "USAGE", "form_of mine_published publish publish_bodies publish_many",
      "SELECT migration"},
-    {"intake", "USAGE", "copied intake_begin take_in", "SELECT migration"},
+    {"intake", "USAGE", "copied intake_begin intake_note take_in", "SELECT migration"},
     {"reader", "USAGE",
      "await backlog_seen copied count_tasks demand depth_fresh error_line find handled "
      "limit_rule list next_tick outbox_depth parent_results pause_advice "
@@ -29,7 +29,8 @@ static const struct {
      "slots_wanted starting_of why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
      "flow flow_note flow_task flow_wait "
-     "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "flows history home intake kind limit limit_due limit_event limit_start limit_task limit_turn "
+     "limits "
      "lock log_line message message_sent migration minute outbox partition paused producer "
      "publisher queue ready relay schedule schedules seen "
      "set_aside setting settler signal stream_place "
@@ -49,7 +50,8 @@ static const struct {
      "undo_retry_where why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead depth depth_count failing "
      "flow flow_note flow_task flow_wait "
-     "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "flows history home intake kind limit limit_due limit_event limit_start limit_task limit_turn "
+     "limits "
      "lock log_line message message_sent migration minute outbox partition paused producer "
      "publisher queue ready relay schedule schedules seen "
      "set_aside setting settler signal stream_place "
