@@ -27,6 +27,16 @@ const done = arguments[0];
 axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], rules: { 'color-contrast': { enabled: false } }, resultTypes: ['violations'] })
     .then((r) => done(r.violations.flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.html.slice(0, 200)}: ${n.failureSummary}`))), (e) => done([String(e)]));
 """
+# Once.
+REFUSE_SECOND_PIECE = """
+const real = window.fetch;
+let pieces = 0;
+window.fetch = (url, options) => {
+    if (!String(url).endsWith('/api/act') || ++pieces !== 2) return real(url, options);
+    window.fetch = real;
+    return Promise.resolve(new Response('{"error": "could not serialize access"}', { status: 409 }));
+};
+"""
 TABS = 60
 # What gets the focus by the Tab key, in order; and whether it is seen.
 WATCH = """
@@ -79,6 +89,11 @@ def axe_finds_nothing(page, folder):
 
 # --- the dead ---
 
+def refused(page, what):
+    """The dialog of an act that the server refused: it is open, says why, and a field has the focus."""
+    page.until("waited for the refusal", lambda: what in page.first("dialog[open] [role=alert]"))
+    return page.driver.execute_script("return [document.activeElement.name, document.activeElement.value]")
+
 def incidents(page):
     go(page, "dead")
     page.shows("59 dead in 5 incidents")
@@ -94,9 +109,13 @@ def incidents(page):
     page.shows("49 dead in 5 incidents")
     page.button("Retry all of ConnectionRefused, kind invoice")
     page.shows("Retry: 30 tasks?")
+    page.driver.execute_script(REFUSE_SECOND_PIECE)
     page.type(By.NAME, "rate", "20")
     page.type(By.NAME, "why", "the ledger is back", Keys.ENTER)
-    page.shows("30 tasks retried.")
+    assert refused(page, "20 tasks retried, then it failed: could not serialize access") == ["why", "the ledger is back"]
+    assert page.find("dialog [name=rate]")[0].get_attribute("value") == "20"
+    views.press(page, Keys.ENTER)
+    page.shows("10 tasks retried.")
     page.shows("19 dead in 4 incidents")
     page.button("Delete all of Smtp550")
     page.shows("Delete: 12 tasks?")
@@ -176,9 +195,14 @@ def limits_change(page):
     page.shows("The limit api is set.")
     page.shows("7 at once, 100 starts in 60 s")
     page.button("Edit the limit api")
-    fill(page, per="soon")
-    page.button("Set")
-    page.until("waited for the refusal", lambda: "soon" in page.first("#status") and "is set" not in page.first("#status"))
+    fill(page, max_running="8", per="soon")
+    views.press(page, Keys.ENTER)
+    assert refused(page, "soon") == ["per", "soon"]
+    assert page.find("dialog [name=max_running]")[0].get_attribute("value") == "8"
+    fill(page, max_running="7", per="1 min")
+    views.press(page, Keys.ENTER)
+    page.until("waited for the dialog to go", lambda: not page.find("dialog[open]"))
+    page.shows("The limit api is set.")
     page.shows("7 at once, 100 starts in 60 s")
     page.button("Set a limit")
     page.button("Set")  # the browser asks for the name
@@ -198,8 +222,10 @@ def schedules_change(page):
     page.shows("0 4 * * *")
     page.button("Edit nightly-report")
     fill(page, cron="at four")
-    page.button("Change")
-    page.until("waited for the refusal", lambda: "at four" in page.first("#status"))
+    views.press(page, Keys.ENTER)
+    assert refused(page, "at four") == ["cron", "at four"]
+    page.button("No")
+    page.until("waited for the dialog to go", lambda: not page.find("dialog[open]"))
     page.shows("0 4 * * *")
     page.button("Edit sync-every-5-min")
     fill(page, seconds="600")
@@ -281,8 +307,10 @@ def the_database_stops(page):
     assert seen[0] and seen[1] < 1, seen
     assert len(page.find("main table:not(.by) tbody tr")) == rows
     page.button("Pause the queue mail")
-    page.button("Pause")
-    page.until("waited for the refusal of the act", lambda: page.first("#status") and "is paused" not in page.first("#status"))
+    fill(page, why="the disk is full")
+    views.press(page, Keys.ENTER)
+    assert refused(page, "could not") == ["why", "the disk is full"]
+    page.button("No")
     states.go(page, "kinds", "real")  # a view that was never read says so, and shows nothing old
     page.until("waited for the refusal", lambda: page.find("#trouble")[0].text and not page.find("main.stale"))
     assert not page.find("main tbody tr")

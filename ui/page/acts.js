@@ -36,15 +36,52 @@ function close(dialog) {
     }
 }
 
-// A question with fields; the values when it is answered with yes, else null.
-export function ask(title, content, yes, fields = []) {
-    return new Promise((resolve) => {
-        const form = el('form', { method: 'dialog' }, content, fields,
-            el('p', { class: 'answers' }, button('No', () => dialog.close('')), el('button', { value: 'yes', class: 'yes' }, yes)));
-        const dialog = open(title, form);
-        dialog.onclose = () => resolve(dialog.returnValue === 'yes' ? Object.fromEntries(new FormData(form)) : null);
-        dialog.returnValue = '';
+// A question with fields. `send(values, question)` does what was asked for and returns the sentence that tells it. If it is refused, the
+// question stays, with what was typed and the reason. The sentence, or null if the user closes the dialog before.
+function ask(title, content, yes, fields, send) {
+    return new Promise((resolve, reject) => {
+        const refused = el('p', { class: 'red', role: 'alert' });
+        const form = el('form', {}, content, fields, refused,
+            el('p', { class: 'answers' }, button('No', () => dialog.close()), el('button', { class: 'yes' }, yes)));
+        const dialog = open(title, form), shown = [...dialog.children], question = { closed: false };
+        let sends = false;
+        dialog.onclose = () => {
+            question.closed = true;
+            if (!sends) resolve(null);
+        };
+        form.onsubmit = async (event) => {
+            event.preventDefault();
+            if (sends) return;
+            const focused = document.activeElement;
+            sends = true;
+            refused.textContent = '';
+            try {
+                const done = await send(Object.fromEntries(new FormData(form)), question);
+                if (!question.closed) close(dialog);
+                resolve(done);
+            } catch (error) {
+                if (question.closed || !dialog.open) reject(error);
+                refused.textContent = error.message;
+                if (!form.isConnected && !question.closed) {
+                    dialog.replaceChildren(...shown);
+                    focused.focus();
+                }
+            }
+            sends = false;
+        };
     });
+}
+
+// Asks, says what was done, and reads the view again.
+export async function question(ctx, title, content, yes, fields, send) {
+    try {
+        const done = await ask(title, content, yes, fields, send);
+        if (done === null) return;
+        ctx.say(done);
+    } catch (error) {
+        ctx.say(error.message);
+    }
+    await ctx.reload();
 }
 
 export const whyField = () => el('p', {}, el('label', { for: 'why' }, 'Why (for the audit)'),
@@ -96,24 +133,23 @@ async function nextPiece(request, piece, rate) {
     return found;
 }
 
-async function runPieces(act, request, preview, rate) {
+async function runPieces(act, request, preview, rate, question) {
     let n = 0, skipped = 0, stopped = false, piece = { next: null, audit: null };
     const bar = el('progress', { max: Math.max(1, preview.n), 'aria-label': 'Progress' });
     const text = el('p', { role: 'status' });
-    const dialog = open(`${act.label}: ${tasks(preview.n, preview.at_least)}`, bar, text,
+    open(`${act.label}: ${tasks(preview.n, preview.at_least)}`, bar, text,
         el('p', { class: 'answers' }, button('Stop', () => { stopped = true; })));
-    dialog.onclose = () => { stopped = true; };
-    try {
-        do {
+    do {
+        try {
             piece = await nextPiece(request, piece, rate);
-            n += piece.n;
-            skipped += piece.skipped;
-            bar.value = n + skipped;
-            text.textContent = `${count(n)} ${act.done}`;
-        } while (piece.next !== null && !stopped);
-    } finally {
-        close(dialog);
-    }
+        } catch (error) {
+            throw n > 0 ? new Error(`${tasks(n)} ${act.done}, then it failed: ${error.message}`) : error;
+        }
+        n += piece.n;
+        skipped += piece.skipped;
+        bar.value = n + skipped;
+        text.textContent = `${count(n)} ${act.done}`;
+    } while (piece.next !== null && !stopped && !question.closed);
     return `${tasks(n)} ${act.done}${skipped ? `, ${count(skipped)} unchanged: locked, or their unique key is taken` : ''}` +
         `${piece.next !== null ? '; stopped before the end' : ''}.`;
 }
@@ -129,14 +165,11 @@ export async function perform(name, filter) {
         close(document.getElementById('dialog'));
         return `No task here can be ${act.done}.`;
     }
-    const answer = await ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),
+    return ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),
         `${act.label}: ${tasks(shown.n, shown.at_least)}`,
-        [name === 'set' && priorityField(), RATED.includes(name) && (shown.n > 1 || shown.at_least) && rateField(), whyField()].filter(Boolean));
-    if (!answer) {
-        return null;
-    }
-    const changes = name === 'set' ? { priority: Number(answer.priority) } : null;
-    return runPieces(act, { act: name, filter, changes, why: answer.why || null }, shown, Number(answer.rate) || null);
+        [name === 'set' && priorityField(), RATED.includes(name) && (shown.n > 1 || shown.at_least) && rateField(), whyField()].filter(Boolean),
+        (answer, question) => runPieces(act, { act: name, filter, changes: name === 'set' ? { priority: Number(answer.priority) } : null, why: answer.why || null },
+            shown, Number(answer.rate) || null, question));
 }
 
 // A button for an act of these tasks.

@@ -1,21 +1,21 @@
 // What `tenon doctor` finds: the answer first, with what to press.
 
 import { post } from './api.js';
-import { ask, whyField } from './acts.js';
+import { question, whyField } from './acts.js';
 import { button, el, link } from './dom.js';
 
 // Pause or resume a queue, a kind, everything; a pause says first what it does.
 export async function turn(ctx, target, name, paused) {
-    try {
-        if (paused) {
-            await post('resume', target);
-            ctx.say(`${name} is resumed.`);
-        } else {
-            const answer = await ask(`Pause ${name.charAt(0).toLowerCase()}${name.slice(1)}?`, el('p', {}, 'No worker claims its tasks until it is resumed. Running tasks continue.'), 'Pause', [whyField()]);
-            if (!answer) return;
+    if (!paused) {
+        await question(ctx, `Pause ${name.charAt(0).toLowerCase()}${name.slice(1)}?`, el('p', {}, 'No worker claims its tasks until it is resumed. Running tasks continue.'), 'Pause', [whyField()], async (answer) => {
             await post('pause', { ...target, why: answer.why || null });
-            ctx.say(`${name} is paused.`);
-        }
+            return `${name} is paused.`;
+        });
+        return;
+    }
+    try {
+        await post('resume', target);
+        ctx.say(`${name} is resumed.`);
     } catch (error) {
         ctx.say(error.message);
     }

@@ -1,7 +1,7 @@
 // Flows: the newest, and one as a graph and as a tree.
 
 import { get, post } from './api.js';
-import { ask } from './acts.js';
+import { question } from './acts.js';
 import { causes, dag } from './dag.js';
 import { button, el, link, patch, table } from './dom.js';
 import { count } from './format.js';
@@ -73,19 +73,12 @@ export function tree(tasks) {
     return root;
 }
 
-function actOf(ctx, flow, name, text, question) {
-    return button(text, async () => {
-        try {
-            const answer = await ask(question, null, text);
-            if (!answer) return;
-            const done = await post('flow', { act: name, flow: flow.id });
-            ctx.say(name === 'cancel' ? `${count(done.cancelled)} tasks of the flow ${flow.id} cancelled.` : `The flow ${flow.id} is closed.`);
-        } catch (error) {
-            ctx.say(error.message);
-        }
+function actOf(ctx, flow, name, text, asked) {
+    return button(text, () => question(ctx, asked, null, text, [], async () => {
+        const done = await post('flow', { act: name, flow: flow.id });
         ctx.again();
-        await ctx.reload();
-    }, { 'data-key': `${name}-flow` });
+        return name === 'cancel' ? `${count(done.cancelled)} tasks of the flow ${flow.id} cancelled.` : `The flow ${flow.id} is closed.`;
+    }), { 'data-key': `${name}-flow` });
 }
 
 function buttons(ctx, f) {

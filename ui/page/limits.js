@@ -1,7 +1,7 @@
 // Limits, and the keys that unfinished tasks have.
 
 import { get, post } from './api.js';
-import { ask, whyField } from './acts.js';
+import { question, whyField } from './acts.js';
 import { button, el, link, patch, table } from './dom.js';
 import { count, span } from './format.js';
 import { moment } from './parts.js';
@@ -17,18 +17,17 @@ export function holds(l) {
 
 const counted = (n) => count(n, n >= COUNTED);
 
-async function turn(ctx, l) {
+function pause(ctx, l) {
+    return question(ctx, `Pause the limit ${l.key}?`, el('p', {}, 'No more of its tasks are released; released tasks start, and running tasks continue.'), 'Pause', [whyField()], async (answer) => {
+        await post('limit', { act: 'pause', name: l.key, why: answer.why || null });
+        return `The limit ${l.key} is paused.`;
+    });
+}
+
+async function resume(ctx, l) {
     try {
-        if (l.paused_here) {
-            await post('limit', { act: 'resume', name: l.key });
-            ctx.say(`The limit ${l.key} is resumed.`);
-        } else {
-            const answer = await ask(`Pause the limit ${l.key}?`,
-                el('p', {}, 'No more of its tasks are released; released tasks start, and running tasks continue.'), 'Pause', [whyField()]);
-            if (!answer) return;
-            await post('limit', { act: 'pause', name: l.key, why: answer.why || null });
-            ctx.say(`The limit ${l.key} is paused.`);
-        }
+        await post('limit', { act: 'resume', name: l.key });
+        ctx.say(`The limit ${l.key} is resumed.`);
     } catch (error) {
         ctx.say(error.message);
     }
@@ -42,25 +41,19 @@ function field(name, label, value, properties) {
 const box = (name, label, checked) => el('p', {}, el('label', { class: 'box' }, el('input', { type: 'checkbox', name, value: 'true', checked: Boolean(checked) }), ` ${label}`));
 
 // `l`: the limit as it is, or null for a new one. What it does not set comes from the limit of the part before the colon.
-async function edit(ctx, l) {
-    const own = l?.own ?? {};
-    const answer = await ask(l ? `Change the limit ${l.key}` : 'Set a limit', !l && el('p', { class: 'dim' }, 'The name is a key, such as tenant:42; the part of keys before the colon, such as tenant; kind/NAME; or queue/NAME.'),
+function edit(ctx, l) {
+    const own = l?.own ?? {}, number = (text) => (text ? Number(text) : null);
+    return question(ctx, l ? `Change the limit ${l.key}` : 'Set a limit', !l && el('p', { class: 'dim' }, 'The name is a key, such as tenant:42; the part of keys before the colon, such as tenant; kind/NAME; or queue/NAME.'),
         'Set', [!l && field('name', 'Name', '', { required: true, maxlength: 200 }), field('max_running', 'Tasks at once', own.max_running, { type: 'number', min: 1, max: 1000000 }),
             field('max_starts', 'Starts', own.max_starts, { type: 'number', min: 1, max: 10000 }), field('per', 'in this time, such as 1 min', own.per),
             field('weight', 'Weight, if it is fair', own.weight, { type: 'number', min: 1, max: 1000 }), box('strict', 'One after the other, in the order of ids', own.strict),
-            box('fair', 'Keys take turns', own.fair)].filter(Boolean));
-    if (!answer) return;
-    const number = (text) => (text ? Number(text) : null), given = answer.per?.trim() || null;
-    const changes = { max_running: number(answer.max_running), max_starts: number(answer.max_starts), per: answer.max_starts ? given : null, weight: number(answer.weight),
-        strict: answer.strict ? true : own.strict === false ? false : null, fair: answer.fair ? true : own.fair === false ? false : null,
-        when_dead: own.when_dead ?? null, until: own.until ?? null };
-    try {
-        const done = await post('limit', { act: 'set', name: l ? l.key : answer.name.trim(), changes });
-        ctx.say(`The limit ${done.name} is set.`);
-    } catch (error) {
-        ctx.say(error.message);
-    }
-    await ctx.reload();
+            box('fair', 'Keys take turns', own.fair)].filter(Boolean), async (answer) => {
+            const changes = { max_running: number(answer.max_running), max_starts: number(answer.max_starts), per: (answer.max_starts && answer.per.trim()) || null,
+                weight: number(answer.weight), strict: answer.strict ? true : own.strict === false ? false : null, fair: answer.fair ? true : own.fair === false ? false : null,
+                when_dead: own.when_dead ?? null, until: own.until ?? null };
+            const done = await post('limit', { act: 'set', name: l ? l.key : answer.name.trim(), changes });
+            return `The limit ${done.name} is set.`;
+        });
 }
 
 function stateOf(l) {
@@ -71,7 +64,7 @@ function stateOf(l) {
 }
 
 function buttons(l, ctx) {
-    return [(l.paused_here || !l.paused) && button(l.paused_here ? 'Resume' : 'Pause', () => turn(ctx, l),
+    return [(l.paused_here || !l.paused) && button(l.paused_here ? 'Resume' : 'Pause', () => (l.paused_here ? resume : pause)(ctx, l),
         { 'data-key': `pause-${l.key}`, 'aria-label': `${l.paused_here ? 'Resume' : 'Pause'} the limit ${l.key}` }),
     button(l.own ? 'Edit' : 'Set', () => edit(ctx, l), { 'data-key': `edit-${l.key}`, 'aria-label': `${l.own ? 'Edit' : 'Set'} the limit ${l.key}` })];
 }

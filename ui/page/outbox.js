@@ -1,22 +1,17 @@
 // Messages that RabbitMQ does not have yet: how many wait, and which are refused.
 
 import { get, post } from './api.js';
-import { ask } from './acts.js';
+import { question } from './acts.js';
 import { button, el, link, patch, table } from './dom.js';
 import { count, span } from './format.js';
 import { moment, state } from './parts.js';
 
-async function act(ctx, name, what, target) {
-    const question = name === 'retry' ? `Send ${what} again?` : `Delete ${what}?`;
-    try {
-        const answer = await ask(question, el('p', {}, name === 'retry' ? 'The relay publishes it again.' : 'It never reaches RabbitMQ.'), name === 'retry' ? 'Retry' : 'Delete');
-        if (!answer) return;
-        const done = await post(`outbox/${name}`, target);
-        ctx.say(`${count(done.n)} ${done.n === 1 ? 'message' : 'messages'} ${name === 'retry' ? 'retried' : 'deleted'}.`);
-    } catch (error) {
-        ctx.say(error.message);
-    }
-    await ctx.reload();
+function act(ctx, name, what, target) {
+    return question(ctx, name === 'retry' ? `Send ${what} again?` : `Delete ${what}?`, el('p', {}, name === 'retry' ? 'The relay publishes it again.' : 'It never reaches RabbitMQ.'),
+        name === 'retry' ? 'Retry' : 'Delete', [], async () => {
+            const done = await post(`outbox/${name}`, target);
+            return `${count(done.n)} ${done.n === 1 ? 'message' : 'messages'} ${name === 'retry' ? 'retried' : 'deleted'}.`;
+        });
 }
 
 function buttons(m, ctx) {

@@ -1,7 +1,7 @@
 // Schedules: when they tick, how their last tasks ended; change one, run it now.
 
 import { get, post } from './api.js';
-import { ask } from './acts.js';
+import { question } from './acts.js';
 import { button, el, link, patch, table } from './dom.js';
 import { span } from './format.js';
 import { moment, state } from './parts.js';
@@ -26,19 +26,16 @@ function choice(name, label, values, value) {
         values.map((v) => el('option', { value: v, selected: v === value }, v))));
 }
 
-async function edit(ctx, s) {
+function edit(ctx, s) {
     const when = s.cron ? field('cron', 'Cron expression', s.cron, { required: true })
         : field('seconds', 'Seconds from tick to tick', s.every_ms / 1000, { type: 'number', min: 1, step: 'any', required: true });
-    const answer = await ask(`Change the schedule ${s.name}`, s.source && el('p', { class: 'dim' }, `It comes from the file ${s.source}: the next tenon schedule sync overwrites the change.`), 'Change',
+    return question(ctx, `Change the schedule ${s.name}`, s.source && el('p', { class: 'dim' }, `It comes from the file ${s.source}: the next tenon schedule sync overwrites the change.`), 'Change',
         [when, s.cron && field('zone', 'Time zone', s.zone, { required: true }), choice('catch_up', 'Ticks that were missed', ['none', 'last', 'all'], s.catch_up),
-            choice('overlap', 'While the last task has not ended', ['allow', 'skip'], s.overlap)]);
-    if (!answer) return;
-    const { seconds, ...changes } = answer;
-    if (seconds) changes.every_ms = Math.round(Number(seconds) * 1000);
-    await attempt(ctx, async () => {
-        const done = await post('schedule', { act: 'set', name: s.name, changes });
-        return `${s.name} is changed; its next tick: ${new Date(done.next_at).toLocaleString()}.`;
-    });
+            choice('overlap', 'While the last task has not ended', ['allow', 'skip'], s.overlap)], async ({ seconds, ...changes }) => {
+            if (seconds) changes.every_ms = Math.round(Number(seconds) * 1000);
+            const done = await post('schedule', { act: 'set', name: s.name, changes });
+            return `${s.name} is changed; its next tick: ${new Date(done.next_at).toLocaleString()}.`;
+        });
 }
 
 function buttons(s, ctx) {

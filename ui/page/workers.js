@@ -1,6 +1,6 @@
 // Workers: how much of each is in use, what it runs and for how long, what does not start; drain one.
 
-import { ask, whyField } from './acts.js';
+import { question, whyField } from './acts.js';
 import { get, post } from './api.js';
 import { button, el, link, patch, table } from './dom.js';
 import { count, percent, span } from './format.js';
@@ -29,18 +29,13 @@ function use(w) {
     return [gauge(w.running, most, `${w.running} tasks on ${w.slots} slots`), ` ${count(w.running)} on ${count(w.slots)} ${w.slots === 1 ? 'slot' : 'slots'}`];
 }
 
-async function drain(ctx, w) {
+function drain(ctx, w) {
     const where = `${w.host}, pid ${w.pid}`;
-    const answer = await ask(`Drain the worker on ${where}?`, el('p', {}, `It claims no more tasks, finishes the ${w.running} that run, and ends. If a service manager restarts it, another one starts.`),
-        'Drain', [whyField()]);
-    if (!answer) return;
-    try {
-        await post('drain', { worker: w.id, why: answer.why || null });
-        ctx.say(`The worker on ${where} drains.`);
-    } catch (error) {
-        ctx.say(error.message);
-    }
-    await ctx.reload();
+    return question(ctx, `Drain the worker on ${where}?`, el('p', {}, `It claims no more tasks, finishes the ${w.running} that run, and ends. If a service manager restarts it, another one starts.`),
+        'Drain', [whyField()], async (answer) => {
+            await post('drain', { worker: w.id, why: answer.why || null });
+            return `The worker on ${where} drains.`;
+        });
 }
 
 function drainButton(w, ctx) {
