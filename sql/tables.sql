@@ -1077,7 +1077,7 @@ COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Counts of each minute. Each worker updates its own rows every 5 s, so that no worker waits for another; the leading cleaner adds
--- up the rows of all workers after three minutes, and after 25 hours those of an hour, and keeps the sums for three days.
+-- up the rows of all workers after three minutes, then those of longer spans (tenon.fold_minutes), and keeps the sums for three days.
 CREATE TABLE tenon.minute (
     minute    timestamptz NOT NULL,
     queue     text        NOT NULL,
@@ -1090,10 +1090,12 @@ CREATE TABLE tenon.minute (
     dead      bigint      NOT NULL DEFAULT 0,
     wait_us   bigint      NOT NULL DEFAULT 0,
     run_us    bigint      NOT NULL DEFAULT 0,
+    waits     integer[]   NOT NULL DEFAULT '{}',
+    runs      integer[]   NOT NULL DEFAULT '{}',
     PRIMARY KEY (minute, queue, kind, worker_id)
 );
-COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; after 25 hours by the hour, and kept for three days. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
-COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written; after 25 hours, of the hour (UTC).';
+COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; kept for three days: by the minute for 65 minutes, then by 5 minutes for six hours, by 20 minutes for 25 hours, and by the hour. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
+COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written; later, of the 5 or 20 minutes or the hour (UTC).';
 COMMENT ON COLUMN tenon.minute.queue IS 'The queue. A worker counts its first 200 pairs of queue and kind separately, and all others as `(other)`.';
 COMMENT ON COLUMN tenon.minute.kind IS 'The kind of the tasks.';
 COMMENT ON COLUMN tenon.minute.worker_id IS 'The worker; 00000000-0000-0000-0000-000000000000: the cleaners, and after three minutes the sum of all workers.';
@@ -1104,6 +1106,8 @@ COMMENT ON COLUMN tenon.minute.failed IS 'Attempts that failed, timed out, or cr
 COMMENT ON COLUMN tenon.minute.dead IS 'Tasks dead; their last attempts also count in `failed`.';
 COMMENT ON COLUMN tenon.minute.wait_us IS 'Sum of the times that started tasks had been ready, in microseconds.';
 COMMENT ON COLUMN tenon.minute.run_us IS 'Sum of the run times of ended attempts, in microseconds.';
+COMMENT ON COLUMN tenon.minute.waits IS 'How many of the started tasks had been ready for up to 5, 10, 25, 50, 100, 250, 500 ms, 1, 2.5, 5, 10, 30 s, 1, 2, 5, 10, 30 min, 2, 24 h, and longer; zeros at the end are left out.';
+COMMENT ON COLUMN tenon.minute.runs IS 'How many of the ended attempts ran that long.';
 
 -- What tenon.count_depth() counted; tenon.queue_depth() reads it where a queue is too large to be counted at once.
 CREATE TABLE tenon.depth (

@@ -4,10 +4,12 @@
 #include "cli/statements.h"
 #include "cli/tasks/filter.h"
 #include "core/db/schema.h"
+#include "core/http/series.h"
 #include "core/statements.h"
 #include "core/tasks/task.h"
 #include "ui/statements.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@
 #define KINDS_MAX "500"
 #define NAMES_READ_MAX "1000"
 
-enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
+enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18, BOUNDS_BYTES = 10 * SERIES_BUCKETS };
 
 /* In the statements of commands the last column is the row as JSON. */
 enum { LAST = -1 };
@@ -199,6 +201,17 @@ bool read_overview(struct call *c, struct fault *f)
     return true;
 }
 
+/* [0.005, 0.01, ...] */
+static void put_bounds(char ret[BOUNDS_BYTES])
+{
+    int n = 0;
+    for (int i = 0; i < SERIES_BUCKETS; i++) {
+        n += snprintf(ret + n, (size_t)(BOUNDS_BYTES - n), "%s%s", i ? ", " : "[",
+                      series_bounds[i].text);
+    }
+    (void)snprintf(ret + n, (size_t)(BOUNDS_BYTES - n), "]");
+}
+
 bool read_rates(struct call *c, struct fault *f)
 {
     static const struct {
@@ -216,9 +229,11 @@ bool read_rates(struct call *c, struct fault *f)
         return fault_set(f, FAULT_REFUSED, "hours must be 1, 6, 24 or 72");
     }
     i = hours && *hours ? i : 1;
+    char bounds[BOUNDS_BYTES];
+    put_bounds(bounds);
     const char *const params[] = {spans[i].step_min, spans[i].steps, queue && *queue ? queue : NULL,
-                                  kind && *kind ? kind : NULL};
-    return exec_text(c, &sql_rates, params, 4, f);
+                                  kind && *kind ? kind : NULL, bounds};
+    return exec_text(c, &sql_rates, params, 5, f);
 }
 
 bool read_load(struct call *c, struct fault *f)

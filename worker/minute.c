@@ -5,6 +5,7 @@
 #include "worker/statements.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { BYTES_MAX = 1 << 20 };
 
@@ -12,10 +13,11 @@ enum { BYTES_MAX = 1 << 20 };
 enum column { STARTED, ENDED, DONE, FAILED, DEAD, WAIT_US, RUN_US, COLUMNS };
 
 /* The parameters of minute.sql. */
-enum { WORKER, QUEUES, KINDS, FIGURES, PARAMS = FIGURES + COLUMNS };
+enum { WORKER, QUEUES, KINDS, FIGURES, BUCKETS = FIGURES + COLUMNS, PARAMS = BUCKETS + SERIES_TIMES };
 
 struct figures {
     int64_t of[COLUMNS];
+    int64_t buckets[SERIES_TIMES][SERIES_BUCKETS + 1];
 };
 
 struct minute {
@@ -40,16 +42,38 @@ void minute_free(struct minute *m)
 static struct figures figures_of(const struct series_sums *s)
 {
     const int64_t *n = s->counters;
-    return (struct figures){
-        {[STARTED] = s->times[TALLY_WAITS],
-         [ENDED] = s->times[TALLY_RUNS],
-         [DONE] = n[TALLY_DONE],
-         [FAILED] = n[TALLY_FAILED] + n[TALLY_TIMED_OUT] + n[TALLY_CRASHED] + n[TALLY_DEAD],
-         [DEAD] = n[TALLY_DEAD],
-         [WAIT_US] = s->times_us[TALLY_WAITS],
-         [RUN_US] = s->times_us[TALLY_RUNS]}};
+    struct figures ret = {
+        .of = {[STARTED] = s->times[TALLY_WAITS],
+               [ENDED] = s->times[TALLY_RUNS],
+               [DONE] = n[TALLY_DONE],
+               [FAILED] = n[TALLY_FAILED] + n[TALLY_TIMED_OUT] + n[TALLY_CRASHED] + n[TALLY_DEAD],
+               [DEAD] = n[TALLY_DEAD],
+               [WAIT_US] = s->times_us[TALLY_WAITS],
+               [RUN_US] = s->times_us[TALLY_RUNS]}};
+    memcpy(ret.buckets, s->buckets, sizeof ret.buckets);
+    return ret;
 }
 
+/* An array of the differences, as an element; without the zeros at its end. */
+static void put_buckets(struct buf *array, const int64_t *now, const int64_t *written)
+{
+    struct buf one;
+    int n = SERIES_BUCKETS + 1;
+    buf_init(&one, BYTES_MAX);
+    array_begin(&one);
+    while (n > 0 && now[n - 1] == written[n - 1]) {
+        n--;
+    }
+    for (int i = 0; i < n; i++) {
+        array_put_int(&one, now[i] - written[i]);
+    }
+    const char *text = array_end(&one);
+    array_put_text(array, text);
+    array->failed = array->failed || !text;
+    buf_clear(&one);
+}
+
+/* Each start and each end is in a bucket, too. */
 static bool differ(const struct figures *one, const struct figures *two)
 {
     for (int i = 0; i < COLUMNS; i++) {
@@ -78,6 +102,9 @@ static size_t gather(struct minute *m, struct buf arrays[PARAMS])
         array_put_text(&arrays[KINDS], sums.kind);
         for (int j = 0; j < COLUMNS; j++) {
             array_put_int(&arrays[FIGURES + j], m->now[i].of[j] - m->written[i].of[j]);
+        }
+        for (int j = 0; j < SERIES_TIMES; j++) {
+            put_buckets(&arrays[BUCKETS + j], m->now[i].buckets[j], m->written[i].buckets[j]);
         }
     }
     return n;

@@ -26,13 +26,13 @@ struct series {
     size_t table[TABLE]; /* open addressing; 0 = free, else the pair's number + 1 */
 };
 
-static const struct {
-    int64_t us;
-    const char *text;
-} bounds[SERIES_BUCKETS] = {
-    {5000, "0.005"},  {10000, "0.01"},  {25000, "0.025"}, {50000, "0.05"},    {100000, "0.1"},
-    {250000, "0.25"}, {500000, "0.5"},  {1000000, "1"},   {2500000, "2.5"},   {5000000, "5"},
-    {10000000, "10"}, {30000000, "30"}, {60000000, "60"}, {300000000, "300"}, {1800000000, "1800"},
+/* tenon.minute keeps what is counted between them: a change needs a migration of its rows. */
+const struct series_bound series_bounds[SERIES_BUCKETS] = {
+    {5000, "0.005"},       {10000, "0.01"},   {25000, "0.025"},         {50000, "0.05"},
+    {100000, "0.1"},       {250000, "0.25"},  {500000, "0.5"},          {1000000, "1"},
+    {2500000, "2.5"},      {5000000, "5"},    {10000000, "10"},         {30000000, "30"},
+    {60000000, "60"},      {120000000, "120"}, {300000000, "300"},      {600000000, "600"},
+    {1800000000, "1800"},  {7200000000, "7200"}, {86400000000, "86400"},
 };
 
 /* Only one thread writes: no instruction has to lock anything. */
@@ -111,7 +111,7 @@ void series_time(struct pair *p, int histogram, int64_t us)
 {
     struct histogram *h = &p->times[histogram];
     int i = 0;
-    while (i < SERIES_BUCKETS && us > bounds[i].us) {
+    while (i < SERIES_BUCKETS && us > series_bounds[i].us) {
         i++;
     }
     add(&h->buckets[i], 1);
@@ -152,8 +152,11 @@ bool series_read(struct series *s, size_t i, struct series_sums *ret)
         ret->counters[j] = value_of(&p->counters[j]);
     }
     for (int j = 0; j < SERIES_TIMES; j++) {
-        ret->times[j] = times_of(&p->times[j]);
         ret->times_us[j] = value_of(&p->times[j].sum_us);
+        for (int k = 0; k <= SERIES_BUCKETS; k++) {
+            ret->buckets[j][k] = value_of(&p->times[j].buckets[k]);
+            ret->times[j] += ret->buckets[j][k];
+        }
     }
     return true;
 }
@@ -196,7 +199,7 @@ static void write_times(struct pair *p, struct buf *b, int histogram, const char
         n += value_of(&h->buckets[i]);
         metric_int(b, bucket,
                    LABELS({"queue", queue}, {"kind", kind},
-                          {"le", i < SERIES_BUCKETS ? bounds[i].text : "+Inf"}),
+                          {"le", i < SERIES_BUCKETS ? series_bounds[i].text : "+Inf"}),
                    n);
     }
     metric_seconds(b, sum, LABELS({"queue", queue}, {"kind", kind}), value_of(&h->sum_us));

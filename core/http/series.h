@@ -11,9 +11,15 @@ enum {
     SERIES_MAX = 200,     /* pairs of queue and kind */
     SERIES_COUNTERS = 10, /* of a pair, at most */
     SERIES_TIMES = 2,     /* histograms of a pair */
-    SERIES_BUCKETS = 15,  /* of a histogram, except the last one, which has no bound */
+    SERIES_BUCKETS = 19,  /* of a histogram, except the last one, which has no bound */
 };
 #define SERIES_OTHER "(other)"
+
+/* The last time that a bucket counts; and in seconds. */
+extern const struct series_bound {
+    int64_t us;
+    const char *text;
+} series_bounds[SERIES_BUCKETS];
 
 struct series;
 struct pair; /* the series of one queue and kind */
@@ -32,6 +38,7 @@ struct series_sums {
     const char *queue, *kind; /* live as long as the series */
     int64_t counters[SERIES_COUNTERS];
     int64_t times[SERIES_TIMES], times_us[SERIES_TIMES]; /* how many, and all together */
+    int64_t buckets[SERIES_TIMES][SERIES_BUCKETS + 1];   /* each for itself */
 };
 
 /* Pair `i` in the order in which they came; SERIES_MAX is that of all others.

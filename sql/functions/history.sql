@@ -337,36 +337,45 @@ BEGIN
     RETURN n;
 END $$;
 
--- Adds up workers' rows that are between three minutes and an hour old, and by the hour those that are older than 25 hours; deletes rows
--- older than 74 hours.
+-- Adds two lists of counts, of which the shorter one has zeros at its end.
+CREATE OR REPLACE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
+$$;
+
+-- The beginning of the span by which the counts of a minute are kept: a minute; the older, the longer, as the page draws them (ui/rates.sql).
+CREATE OR REPLACE FUNCTION tenon.span_of(minute timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+    SELECT date_bin(CASE WHEN minute < now() - interval '25 hours' THEN interval '1 hour' WHEN minute < now() - interval '365 min' THEN interval '20 min'
+                         WHEN minute < now() - interval '65 min' THEN interval '5 min' ELSE interval '1 min' END, minute, '2000-01-01 00:00+00')
+$$;
+
+-- Adds up the rows of all workers that are older than three minutes by the spans of tenon.span_of(), and deletes rows older than 74 hours.
 CREATE OR REPLACE FUNCTION tenon.fold_minutes() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
         DELETE FROM tenon.minute m
-         WHERE m.minute BETWEEN now() - interval '1 hour' AND now() - interval '3 min' AND m.worker_id <> '00000000-0000-0000-0000-000000000000'
-        RETURNING m.*
+         WHERE m.minute < now() - interval '3 min'
+           AND (m.worker_id <> '00000000-0000-0000-0000-000000000000' OR m.minute <> tenon.span_of(m.minute))
+        RETURNING tenon.span_of(m.minute) AS begins, m.*
+    ), place AS (
+        SELECT g.begins, g.queue, g.kind, u.i, sum(u.wait)::integer AS wait, sum(u.run)::integer AS run
+          FROM gone g CROSS JOIN LATERAL unnest(g.waits, g.runs) WITH ORDINALITY u (wait, run, i) GROUP BY 1, 2, 3, 4
+    ), spread AS (
+        SELECT begins, queue, kind, array_agg(coalesce(wait, 0) ORDER BY i) AS waits, array_agg(coalesce(run, 0) ORDER BY i) AS runs
+          FROM place GROUP BY 1, 2, 3
+    ), summed AS (
+        SELECT begins, queue, kind, sum(started) AS started, sum(ended) AS ended, sum(done) AS done, sum(failed) AS failed, sum(dead) AS dead,
+               sum(wait_us) AS wait_us, sum(run_us) AS run_us
+          FROM gone GROUP BY 1, 2, 3
     )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT minute, queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done), sum(failed), sum(dead),
-           sum(wait_us), sum(run_us)
-      FROM gone GROUP BY minute, queue, kind ORDER BY minute, queue, kind
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us, waits, runs)
+    SELECT begins, queue, kind, '00000000-0000-0000-0000-000000000000', t.started, t.ended, t.done, t.failed, t.dead, t.wait_us, t.run_us,
+           coalesce(s.waits, '{}'), coalesce(s.runs, '{}')
+      FROM summed t LEFT JOIN spread s USING (begins, queue, kind) ORDER BY begins, queue, kind
     ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
-    WITH gone AS (
-        DELETE FROM tenon.minute m
-         WHERE m.minute < now() - interval '25 hours'
-           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
-        RETURNING m.*
-    )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
-           sum(failed), sum(dead), sum(wait_us), sum(run_us)
-      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
-    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
-       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
-           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
+           run_us = m.run_us + excluded.run_us, waits = tenon.add_counts(m.waits, excluded.waits), runs = tenon.add_counts(m.runs, excluded.runs);
     DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;

@@ -40,7 +40,7 @@ VALUES
     ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
     ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{add_counts,copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),

@@ -294,6 +294,16 @@ def red_comes_first(page):
     page.shows("no worker for sync")
 
 
+# In the hour of failures half of the tasks waited for 5 to 10 s; before, for at most 5 ms. The table has the same.
+def times_are_shown(page):
+    go(page, "")
+    titles = page.driver.execute_script("return [...document.querySelectorAll('.graph.spread title')].map((title) => title.textContent)")
+    for what in ("Wait p50 5.0 s to 10 s", "Wait p95 10 s to 30 s", "Wait p50 ≤ 5 ms", "Run time p50 50 ms to 100 ms", "Run time p95 10 s to 30 s"):
+        assert any(title.endswith(f": {what}") for title in titles), (what, titles[:8])
+    cells = page.driver.execute_script("return [...document.querySelectorAll('[data-key=graph-table] td')].map((td) => td.textContent)")
+    assert "5.0 s to 10 s" in cells and "≤ 5 ms" in cells, cells
+
+
 # --- the database stops ---
 
 def the_database_stops(page):
@@ -342,6 +352,7 @@ def main():
         done("states")
         texts_of_every_direction(page)
         red_comes_first(page)
+        times_are_shown(page)
         groups_open(page)
         root_cause_is_marked(page)
         others_in_the_timeline(page)

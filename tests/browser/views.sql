@@ -1,7 +1,9 @@
 -- Something of everything that the page of tenon ui shows: for script/screenshots and ui_browser_test.
-INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, ended, done, failed, wait_us, run_us)
+INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, ended, done, failed, wait_us, run_us, waits, runs)
 SELECT date_trunc('minute', now()) - i * interval '1 min', 'mail', 'welcome_mail', gen_random_uuid(), done + failed, done + failed, done, failed,
-       done * 40000, done * 200000
+       done * 40000, done * 200000,
+       CASE WHEN failed > 10 THEN array_fill(0, ARRAY[9]) || ARRAY[5, done::integer, 8] ELSE ARRAY[done::integer, 3, 1, 1] END,
+       CASE WHEN failed > 10 THEN array_fill(0, ARRAY[5]) || ARRAY[done::integer, 1, 1, 0, 0, 0, 12] ELSE ARRAY[0, 0, 1, 4, done::integer, 9] END
 FROM generate_series(1, 350) i
 CROSS JOIN LATERAL (SELECT (30 + 24 * sin(i / 66.0) + i % 5)::bigint AS done, CASE WHEN i BETWEEN 150 AND 192 THEN 24 ELSE i % 2 END AS failed) n;
 -- Incidents: of 40, 12, 5 and 1.

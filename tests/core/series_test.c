@@ -59,6 +59,7 @@ static void test_counters_and_times(void **state)
     assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"0.005\"")) == 1);
     assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"0.01\"")) == 2);
     assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"1800\"")) == 2);
+    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"7200\"")) == 3);
     assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"+Inf\"")) == 3);
     assert_true(scrape_value(page, OF("x_seconds_count", "")) == 3);
     assert_true(scrape_value(page, OF("x_seconds_sum", "")) == 2000.010001);
@@ -70,6 +71,9 @@ static void test_counters_and_times(void **state)
     assert_int_equal(sums.times[0], 1);
     assert_int_equal(sums.times_us[0], 1000);
     assert_int_equal(sums.times[1], 3);
+    assert_int_equal(sums.buckets[1][0], 1);
+    assert_int_equal(sums.buckets[1][1], 1);
+    assert_int_equal(sums.buckets[1][17], 1); /* over 30 min, up to 2 h */
     assert_true(series_read(s, 1, &sums)); /* qm, ail */
     assert_int_equal(sums.counters[1], 0);
     assert_false(series_read(s, 2, &sums));

@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql 25a2d80e3f724889aacfff8f2a0a78b05f265945a09f0fb2122000d305186e1d
--- rest 07e755595084213c53f5854df0fc0a98cae57cf4941ceb6656eba017a122936e
+-- has sql/tables.sql a8280e675acf309ea8bae50f920bc8212af7f0060998ff363cc74138e829bd0b
+-- rest 05d690f633691e80918543f374c79d69acc5fe56dcea23d813605651e159adfd
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -86,6 +86,14 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
+
+CREATE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+    SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
+$_$;
 
 CREATE FUNCTION tenon.added_bytes(name text, value_bytes bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -2575,31 +2583,28 @@ CREATE FUNCTION tenon.fold_minutes() RETURNS void
     AS $$
     WITH gone AS (
         DELETE FROM tenon.minute m
-         WHERE m.minute BETWEEN now() - interval '1 hour' AND now() - interval '3 min' AND m.worker_id <> '00000000-0000-0000-0000-000000000000'
-        RETURNING m.*
+         WHERE m.minute < now() - interval '3 min'
+           AND (m.worker_id <> '00000000-0000-0000-0000-000000000000' OR m.minute <> tenon.span_of(m.minute))
+        RETURNING tenon.span_of(m.minute) AS begins, m.*
+    ), place AS (
+        SELECT g.begins, g.queue, g.kind, u.i, sum(u.wait)::integer AS wait, sum(u.run)::integer AS run
+          FROM gone g CROSS JOIN LATERAL unnest(g.waits, g.runs) WITH ORDINALITY u (wait, run, i) GROUP BY 1, 2, 3, 4
+    ), spread AS (
+        SELECT begins, queue, kind, array_agg(coalesce(wait, 0) ORDER BY i) AS waits, array_agg(coalesce(run, 0) ORDER BY i) AS runs
+          FROM place GROUP BY 1, 2, 3
+    ), summed AS (
+        SELECT begins, queue, kind, sum(started) AS started, sum(ended) AS ended, sum(done) AS done, sum(failed) AS failed, sum(dead) AS dead,
+               sum(wait_us) AS wait_us, sum(run_us) AS run_us
+          FROM gone GROUP BY 1, 2, 3
     )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT minute, queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done), sum(failed), sum(dead),
-           sum(wait_us), sum(run_us)
-      FROM gone GROUP BY minute, queue, kind ORDER BY minute, queue, kind
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us, waits, runs)
+    SELECT begins, queue, kind, '00000000-0000-0000-0000-000000000000', t.started, t.ended, t.done, t.failed, t.dead, t.wait_us, t.run_us,
+           coalesce(s.waits, '{}'), coalesce(s.runs, '{}')
+      FROM summed t LEFT JOIN spread s USING (begins, queue, kind) ORDER BY begins, queue, kind
     ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
-    WITH gone AS (
-        DELETE FROM tenon.minute m
-         WHERE m.minute < now() - interval '25 hours'
-           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
-        RETURNING m.*
-    )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
-           sum(failed), sum(dead), sum(wait_us), sum(run_us)
-      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
-    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
-       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
-           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
+           run_us = m.run_us + excluded.run_us, waits = tenon.add_counts(m.waits, excluded.waits), runs = tenon.add_counts(m.runs, excluded.runs);
     DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;
 
@@ -2897,35 +2902,6 @@ CREATE FUNCTION tenon.intake_begin(queue text, OUT payload_bytes_max integer, OU
 BEGIN
     payload_bytes_max := (tenon.settings()).payload_bytes_max;
     SELECT p.next_offset INTO next_offset FROM tenon.stream_place p WHERE p.stream = queue;
-END $$;
-
-CREATE FUNCTION tenon.intake_note(host text, pid integer, version text, up_ms bigint, sources jsonb) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET standard_conforming_strings TO 'on'
-    AS $$
-#variable_conflict use_variable
-DECLARE
-    at      timestamptz := clock_timestamp();
-    started timestamptz := at - up_ms * interval '1 ms';
-    queues  text[] := ARRAY(SELECT s ->> 'queue' FROM jsonb_array_elements(sources) s);
-BEGIN
-    DELETE FROM tenon.intake i
-     WHERE i.host = host AND i.pid = pid AND i.queue <> ALL (queues)
-        OR i.queue = ANY (queues) AND i.seen_at < least(started, at - interval '1 min');
-    INSERT INTO tenon.intake AS i (queue, host, pid, is_stream, version, started_at, seen_at, taken, repeated, rejected, kept, unkeyed,
-                                   rejected_at, unkeyed_at, error, error_since)
-    SELECT s.queue, host, pid, s.is_stream, left(version, 100), started, at, s.taken, s.repeated, s.rejected, s.kept, s.unkeyed,
-           CASE WHEN s.rejected > 0 THEN at END, CASE WHEN s.unkeyed > 0 THEN at END, left(s.error, 1000), CASE WHEN s.error IS NOT NULL THEN at END
-      FROM jsonb_to_recordset(sources) s (queue text, is_stream boolean, taken bigint, repeated bigint, rejected bigint, kept bigint,
-                                          unkeyed bigint, error text)
-     ORDER BY s.queue
-        ON CONFLICT ON CONSTRAINT intake_pkey DO UPDATE
-       SET is_stream = excluded.is_stream, version = excluded.version, started_at = excluded.started_at, seen_at = excluded.seen_at,
-           taken = excluded.taken, repeated = excluded.repeated, rejected = excluded.rejected, kept = excluded.kept, unkeyed = excluded.unkeyed,
-           rejected_at = CASE WHEN excluded.rejected > i.rejected OR i.seen_at < started THEN excluded.rejected_at ELSE i.rejected_at END,
-           unkeyed_at = CASE WHEN excluded.unkeyed > i.unkeyed OR i.seen_at < started THEN excluded.unkeyed_at ELSE i.unkeyed_at END,
-           error = excluded.error, error_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(i.error_since, at) END;
 END $$;
 
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
@@ -4965,7 +4941,6 @@ DECLARE
     k integer;
     starts integer;
     seen integer;
-    intakes integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -4996,10 +4971,7 @@ BEGIN
     DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
         SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS seen = ROW_COUNT;
-    DELETE FROM tenon.intake WHERE ctid = ANY (ARRAY(
-        SELECT i.ctid FROM tenon.intake i WHERE i.seen_at < now() - interval '1 day' LIMIT most FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS intakes = ROW_COUNT;
-    RETURN n + m + starts + k + seen + intakes + tenon.sweep_history(most) + tenon.purge_kept(most)
+    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
          + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
@@ -6167,7 +6139,7 @@ VALUES
     -- tenon intake enqueues, and nothing else. Rows of tenon.producer confine it as well.
     ('intake', 'USAGE', 'schema', '{tenon}', NULL),
     ('intake', 'SELECT', 'table', '{migration}', NULL),
-    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,intake_note,copied}', NULL),
+    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,copied}', NULL),
     -- Everything may be read.
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
@@ -6190,7 +6162,7 @@ VALUES
     ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
     ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{add_counts,copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
@@ -7097,6 +7069,13 @@ BEGIN
                                      SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = o.id AND s.until > moment)
                                ORDER BY o.id LIMIT 1) END;
 END $$;
+
+CREATE FUNCTION tenon.span_of(minute timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT date_bin(CASE WHEN minute < now() - interval '25 hours' THEN interval '1 hour' WHEN minute < now() - interval '365 min' THEN interval '20 min'
+                         WHEN minute < now() - interval '65 min' THEN interval '5 min' ELSE interval '1 min' END, minute, '2000-01-01 00:00+00')
+$$;
 
 CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
     LANGUAGE sql STABLE
@@ -8621,25 +8600,6 @@ CREATE TABLE tenon.history_2 (
 
 ALTER TABLE ONLY tenon.history_2 REPLICA IDENTITY FULL;
 
-CREATE TABLE tenon.intake (
-    queue text NOT NULL,
-    host text NOT NULL,
-    pid integer NOT NULL,
-    is_stream boolean NOT NULL,
-    version text NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    taken bigint NOT NULL,
-    repeated bigint NOT NULL,
-    rejected bigint NOT NULL,
-    kept bigint NOT NULL,
-    unkeyed bigint NOT NULL,
-    rejected_at timestamp with time zone,
-    unkeyed_at timestamp with time zone,
-    error text,
-    error_since timestamp with time zone
-);
-
 CREATE TABLE tenon.kind (
     name text NOT NULL,
     queue text,
@@ -8920,7 +8880,9 @@ CREATE TABLE tenon.minute (
     failed bigint DEFAULT 0 NOT NULL,
     dead bigint DEFAULT 0 NOT NULL,
     wait_us bigint DEFAULT 0 NOT NULL,
-    run_us bigint DEFAULT 0 NOT NULL
+    run_us bigint DEFAULT 0 NOT NULL,
+    waits integer[] DEFAULT '{}'::integer[] NOT NULL,
+    runs integer[] DEFAULT '{}'::integer[] NOT NULL
 );
 
 CREATE TABLE tenon.partition (
@@ -9133,60 +9095,60 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:21:06.334733+00', '2026-11-28 17:21:06.334733+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:06:41.336089+00', '2026-11-28 17:06:41.336089+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:21:01.282474+00', 4, 1, 1, 1, '2026-11-28 17:21:01.096695+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:21:01.282905+00', 14, 1, 1, 1, '2026-11-28 17:21:01.096695+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:06:36.344318+00', 4, 1, 1, 1, '2026-11-28 17:06:36.286774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:06:36.344526+00', 14, 1, 1, 1, '2026-11-28 17:06:36.286774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:21:00.386014+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:21:00.459673+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:21:00.481308+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:21:00.482614+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:21:00.504438+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:21:00.507146+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:21:00.50788+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:21:00.508545+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:21:00.532718+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:21:00.540414+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:06:36.091516+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:06:36.098675+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:06:36.102252+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:06:36.103448+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:06:36.105778+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:06:36.106238+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:06:36.106594+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:06:36.106923+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:06:36.110076+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:06:36.111951+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 17:21:01.279697+00', 4, '2026-11-28 17:21:00.571504+00', '2026-11-28 17:21:01.096695+00', '2026-11-28 17:21:00.571504+00', NULL, 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 17:06:36.342169+00', 4, '2026-11-28 17:06:36.118676+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.118676+00', NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:21:00.613687+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:06:36.132788+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:21:00.623593+00');
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:06:36.134172+00');
 INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:21:00.62324+00');
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:06:36.134086+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:21:05.743628+00', 2);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:06:41.117644+00', 3);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:21:00.692769+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:21:00.716087+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:21:00.727232+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:06:36.154011+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:06:36.162368+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:06:36.167178+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (31, 2, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 INSERT INTO tenon.flow_task VALUES (28, 1, 'first', NULL, 'done', '1');
 INSERT INTO tenon.flow_task VALUES (32, 2, NULL, NULL, 'done', NULL);
+INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:00.577284+00', 5, '2026-11-28 17:21:00.575588+00', NULL, '2026-11-28 17:21:00.575588+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.248551+00', 1, '2026-11-28 17:21:00.548524+00', '2026-11-28 17:21:01.096695+00', '2026-11-28 17:21:00.548524+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.248625+00', 2, '2026-11-28 17:21:00.55507+00', '2026-11-28 17:21:01.096695+00', '2026-11-28 17:21:00.55507+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.248638+00', 3, '2026-11-28 17:21:00.555764+00', '2026-11-28 17:21:01.096695+00', '2026-11-28 17:21:00.555764+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.352495+00', 33, '2026-11-28 17:21:00.728041+00', '2026-11-28 17:21:01.295667+00', '2026-11-28 17:21:00.728041+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.355262+00', 23, '2026-11-28 17:21:01.109432+00', '2026-11-28 17:21:01.295667+00', '2026-11-28 17:21:00.675351+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.371512+00', 28, '2026-11-28 17:21:00.701037+00', '2026-11-28 17:21:01.295667+00', '2026-11-28 17:21:00.701037+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.405624+00', 32, '2026-11-28 17:21:00.717608+00', '2026-11-28 17:21:01.295667+00', '2026-11-28 17:21:00.717608+00', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:21:01.623195+00', 6, '2026-11-28 17:21:00.599646+00', NULL, '2026-11-28 17:21:00.599646+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:21:01.599609+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.121802+00', 5, '2026-11-28 17:06:36.120289+00', NULL, '2026-11-28 17:06:36.120289+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329729+00', 1, '2026-11-28 17:06:36.115328+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.115328+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329853+00', 2, '2026-11-28 17:06:36.116715+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.116715+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329861+00', 3, '2026-11-28 17:06:36.117205+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.117205+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.380436+00', 28, '2026-11-28 17:06:36.158397+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.158397+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387307+00', 32, '2026-11-28 17:06:36.163475+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.163475+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387372+00', 33, '2026-11-28 17:06:36.16774+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.16774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387607+00', 23, '2026-11-28 17:06:36.312047+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.148199+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:37.132961+00', 6, '2026-11-28 17:06:36.127394+00', NULL, '2026-11-28 17:06:36.127394+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:06:37.127372+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713273593126759485, 13572, 16495, NULL, '2026-11-28 17:20:59.9928+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713269897329138520, 13572, 16495, NULL, '2026-11-28 17:06:36.019975+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9196,81 +9158,81 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:21:01.098771+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:06:36.307098+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:21:01.295667+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:06:36.344906+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:21:00.666802+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:21:00.671977+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:21:00.676607+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:21:00.68579+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:21:00.68579+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:21:00.686847+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:21:00.686847+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:21:00.663343+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:21:00.680873+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:21:00.680873+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:06:36.146253+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:06:36.147148+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:06:36.148992+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:06:36.151882+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:06:36.151882+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:06:36.152568+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:06:36.152568+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:06:36.143992+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:06:36.15+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:06:36.15+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:20:59.553231+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:06:35.899557+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'done', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 7, 7, 7, 0, 0, 3557277, 384000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'bad', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 1, 0, 1, 1, 525191, 64000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'flaky', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 1, 0, 1, 0, 447657, 64000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'stuck', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 3, 0, 0, 0, 0, 648948, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'stepped', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 0, 0, 0, 0, 447382, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:21:00+00', 'default', 'waits', 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 1, 1, 0, 0, 447282, 632000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'done', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 7, 7, 7, 0, 0, 1089039, 193000, '{0,0,0,1,0,6}', '{0,0,0,7}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'bad', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 0, 1, 1, 168098, 27000, '{0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'flaky', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 0, 1, 0, 149256, 27000, '{0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'stuck', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 3, 0, 0, 0, 0, 201347, 0, '{0,0,1,1,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'stepped', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 0, 0, 149107, 0, '{0,0,0,0,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'waits', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 1, 0, 0, 149037, 233000, '{0,0,0,0,0,1}', '{0,0,0,0,0,1}');
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:21:00.051241+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:21:00.139567+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:21:00.195535+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:21:00.251526+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:06:36.031655+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:06:36.042182+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:06:36.051293+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:06:36.058017+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:21:00.535844+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:06:36.111575+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:21:00.519189+00', '2027-11-29 17:21:00.519189+00', '2027-11-29 17:21:00.519189+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:06:36.107685+00', '2027-11-29 17:06:36.107685+00', '2027-11-29 17:06:36.107685+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', 1974840398298473181, 7673995749548953033);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -1268284913771023827, 7907233601203857744);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:21:00.607484+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:06:36.129883+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:21:00.613687+00', '2026-11-28 17:21:00.613687+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:21:00.622656+00', '2026-11-28 17:21:00.622656+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:21:00.62324+00', '2026-11-28 17:21:00.62324+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:21:00.623593+00', '2026-11-28 17:21:00.623593+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:21:00.645347+00', '2026-11-28 17:21:00.645347+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:21:00.645434+00', '2026-11-28 17:21:00.645434+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:21:00.645447+00', '2026-11-28 17:21:00.645447+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:21:00.657037+00', '2026-11-28 17:21:00.657037+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:21:00.659106+00', '2026-11-28 17:21:00.659106+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:21:00.666802+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.666802+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:21:00.671977+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.671977+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:21:00.676607+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.676607+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:21:00.649413+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:01.761086+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:21:00.649313+00', '2026-11-28 17:21:00.649313+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:21:01.096695+00', -6723457531503285758, NULL, 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:21:00.65175+00', '2026-11-28 17:21:00.65175+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:21:01.096695+00', 1713637869002825593, NULL, 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 11:25:16.543335+00', '2026-11-28 17:21:00.649038+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:21:01.109361+00', '2026-11-28 17:21:00.663343+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:21:01.295667+00', -3829794392892630368, NULL, 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:21:00.68579+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.68579+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:21:00.686847+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.686847+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:21:00.71197+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:21:00.71197+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:21:00.717138+00', '2026-11-28 17:21:00.717138+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:21:01.139706+00', '2026-11-28 17:21:00.680873+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:21:01.247033+00', '2026-11-28 17:21:01.247033+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:21:00.571504+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:21:01.429655+00', '2026-11-28 17:21:00.707846+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:21:01.447352+00', 1192812878361374762, NULL, 'ec36717a-18e5-4a4b-a394-4e77a75af4d9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:06:36.132788+00', '2026-11-28 17:06:36.132788+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:06:36.133843+00', '2026-11-28 17:06:36.133843+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:06:36.134086+00', '2026-11-28 17:06:36.134086+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:06:36.134172+00', '2026-11-28 17:06:36.134172+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:06:36.136559+00', '2026-11-28 17:06:36.136559+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:06:36.136606+00', '2026-11-28 17:06:36.136606+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:06:36.136614+00', '2026-11-28 17:06:36.136614+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:06:36.142481+00', '2026-11-28 17:06:36.142481+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:06:36.14345+00', '2026-11-28 17:06:36.14345+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:06:36.146253+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.146253+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:06:36.147148+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.147148+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:06:36.148992+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.148992+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:06:36.137667+00', '2026-11-28 17:06:36.137667+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:06:36.286774+00', 3452551231885874255, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:06:36.137737+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.520215+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:06:36.139224+00', '2026-11-28 17:06:36.139224+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.286774+00', -9156953668027513927, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 11:46:26.324604+00', '2026-11-28 17:06:36.137518+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:06:36.310081+00', '2026-11-28 17:06:36.143992+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.344906+00', 225493259163478364, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:06:36.151882+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.151882+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:06:36.152568+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.152568+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:06:36.161399+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.161399+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:06:36.163126+00', '2026-11-28 17:06:36.163126+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:06:36.316404+00', '2026-11-28 17:06:36.15+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:06:36.328736+00', '2026-11-28 17:06:36.328736+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:06:36.118676+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:06:36.384094+00', '2026-11-28 17:06:36.159985+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.403066+00', -5072162944751520143, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.task_step VALUES (15, 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:21:00.657037+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:06:36.142481+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:21:01.76125+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:06:36.520353+00', true);
 
-INSERT INTO tenon.worker VALUES ('ec36717a-18e5-4a4b-a394-4e77a75af4d9', 367308796012767641, 'vm', 15553, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:21:01.008966+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('e37f36be-a9cf-4e24-9edc-77092c39f7a9', -124792837225025144, 'vm', 27546, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:06:36.238101+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
 SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
 
@@ -9339,9 +9301,6 @@ ALTER TABLE ONLY tenon.flow_wait
 
 ALTER TABLE ONLY tenon.home
     ADD CONSTRAINT home_pkey PRIMARY KEY (one);
-
-ALTER TABLE ONLY tenon.intake
-    ADD CONSTRAINT intake_pkey PRIMARY KEY (queue, host, pid);
 
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);

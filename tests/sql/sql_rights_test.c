@@ -214,6 +214,7 @@ static const struct {
      WORKER},
     {"SELECT done FROM tenon.minute", READER | OPERATOR | WORKER},
     {"SELECT tenon.fold_minutes()", CLEANER},
+    {"SELECT tenon.add_counts('{1}', '{}')", WORKER},
     {"SELECT queue, kind, dead_at FROM tenon.dead", READER | OPERATOR | CLEANER},
     {"SELECT key, state FROM tenon.limit_task", READER | OPERATOR | CLEANER},
     {"SELECT task_id FROM tenon.limit_task", READER | OPERATOR},

@@ -361,8 +361,9 @@ static void test_rates(void **state)
     struct fixture *fx = *state;
     struct web w;
     test_sql(fx, "INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, done, failed,"
-                 " dead, wait_us) SELECT date_trunc('minute', now() - ago), queue, 'a',"
-                 " gen_random_uuid(), n + 1, n, 1, 1, (n + 1) * 1500000 FROM (VALUES"
+                 " dead, wait_us, waits) SELECT date_trunc('minute', now() - ago), queue, 'a',"
+                 " gen_random_uuid(), n + 1, n, 1, 1, (n + 1) * 1500000,"
+                 " CASE queue WHEN 'q' THEN ARRAY[n] ELSE ARRAY[1, 0, n] END FROM (VALUES"
                  " (interval '0', 'q', 3), ('0', 'r', 10), ('4 hours', 'q', 20), ('7 hours', 'q',"
                  " 50)) v (ago, queue, n)");
     WEB_OPEN(fx, &w, NULL);
@@ -373,6 +374,10 @@ static void test_rates(void **state)
     assert_int_equal((int)sum(json_object_get(o, "dead")), 3);
     assert_int_equal(number(json_object_get(o, "done"), "71"), 13); /* now is the last step */
     assert_true(json_number_value(json_object_get(json_object_get(o, "wait_s"), "71")) == 1.5);
+    char *waits = json_dumps(json_object_get(json_object_get(o, "waits"), "71"), JSON_COMPACT);
+    assert_string_equal(waits, "[4,0,10]");
+    free(waits);
+    assert_int_equal(json_array_size(json_object_get(o, "bounds_s")), 19);
     json_decref(o);
     o = web_get(&w, 200, "/api/rates?queue=r");
     assert_int_equal((int)sum(json_object_get(o, "done")), 10);
