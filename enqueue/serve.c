@@ -1,5 +1,6 @@
 #include "include/tenon/serve.h"
 
+#include "core/base/thread.h"
 #include "enqueue/errtext.h"
 #include "handlers/pool.h"
 
@@ -34,6 +35,7 @@ struct tenon_context {
     struct pool_task task;
     bool has_task;
     atomic_bool stopped;
+    int stop_fd; /* readable when `stopped` */
     int64_t delay_ms;
     struct buf result, error, class;
 };
@@ -96,6 +98,11 @@ int tenon_extend(tenon_context *c, int64_t ms)
 int tenon_is_stopped(tenon_context *c)
 {
     return atomic_load(&c->stopped);
+}
+
+int tenon_stop_fd(tenon_context *c)
+{
+    return c->stop_fd;
 }
 
 /* --- a task --- */
@@ -196,6 +203,7 @@ static void give(struct server *s, struct pool_task *task)
     }
     s->contexts[i].task = *task;
     atomic_store(&s->contexts[i].stopped, false);
+    wakefd_clear(s->contexts[i].stop_fd);
     s->contexts[i].has_task = true;
     (void)pthread_cond_broadcast(&s->changed);
 }
@@ -206,6 +214,7 @@ static void stop(struct server *s, const struct pool_message *m)
         tenon_context *c = &s->contexts[i];
         if (c->has_task && (m->type == POOL_DRAIN || c->task.id == m->stop)) {
             atomic_store(&c->stopped, true);
+            wakefd_set(c->stop_fd);
         }
     }
 }
@@ -234,12 +243,16 @@ static bool start(struct server *s, struct fault *f)
 {
     for (; s->started < s->n; s->started++) {
         tenon_context *c = &s->contexts[s->started];
+        if (!wakefd_open(&c->stop_fd, f)) {
+            return false;
+        }
         c->server = s;
         buf_init(&c->result, POOL_REPLY_BYTES_MAX);
         buf_init(&c->error, ERROR_BYTES_MAX);
         buf_init(&c->class, CLASS_BYTES_MAX);
         int error = pthread_create(&c->thread, NULL, thread_main, c);
         if (error != 0) {
+            (void)close(c->stop_fd);
             return fault_set(f, FAULT_RETRY, "could not start a thread: %s", strerror(error));
         }
     }
@@ -257,6 +270,7 @@ static void end(struct server *s)
         buf_clear(&s->contexts[i].result);
         buf_clear(&s->contexts[i].error);
         buf_clear(&s->contexts[i].class);
+        (void)close(s->contexts[i].stop_fd);
     }
 }
 

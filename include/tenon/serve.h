@@ -58,7 +58,8 @@ typedef struct tenon_work {
     size_t payload_bytes;
 } tenon_work;
 
-/* The run of one task. Only the handler's own thread may use it, except tenon_is_stopped(). */
+/* The run of one task. Only the handler's own thread may use it, except tenon_is_stopped() and
+ * tenon_stop_fd(). */
 typedef struct tenon_context tenon_context;
 
 typedef struct tenon_handler {
@@ -97,6 +98,10 @@ TENON_EXPORT int tenon_extend(tenon_context *c, int64_t ms);
 /* 1 if it is asked to stop, because it was cancelled or the worker drains. Then return soon, for
  * instance TENON_RUN_INTERRUPTED. */
 TENON_EXPORT int tenon_is_stopped(tenon_context *c);
+
+/* A descriptor for poll(), which becomes readable when tenon_is_stopped() becomes 1. It stays
+ * readable until the handler returns. Do not read from it, write to it, or close it. */
+TENON_EXPORT int tenon_stop_fd(tenon_context *c);
 
 #ifdef __cplusplus
 }

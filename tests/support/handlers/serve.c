@@ -1,12 +1,12 @@
 /* A handler in C that does what the kind says: `serve [THREADS]`. */
 #include "include/tenon/serve.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int echo(const tenon_work *work, tenon_context *c)
 {
@@ -58,20 +58,20 @@ static int crash(const tenon_work *work, tenon_context *c)
     return TENON_RUN_DONE;
 }
 
-/* Says its progress, and waits until it is asked to stop; the next attempt ends. */
+/* Reports its progress, and waits until it is asked to stop; the next attempt ends. */
 static int stopped(const tenon_work *work, tenon_context *c)
 {
     if (strcmp(work->progress, "null") != 0) {
         tenon_set_result(c, work->progress);
         return TENON_RUN_DONE;
     }
-    if (tenon_progress(c, "{\"n\":\n7}") != 0 || tenon_extend(c, 60000) != 0) {
+    struct pollfd stop = {.fd = tenon_stop_fd(c), .events = POLLIN};
+    if (poll(&stop, 1, 0) != 0 || tenon_is_stopped(c) || tenon_progress(c, "{\"n\":\n7}") != 0 ||
+        tenon_extend(c, 60000) != 0) {
         return TENON_RUN_FAILED;
     }
-    while (!tenon_is_stopped(c)) {
-        (void)usleep(1000);
-    }
-    return TENON_RUN_INTERRUPTED;
+    return poll(&stop, 1, -1) == 1 && tenon_is_stopped(c) ? TENON_RUN_INTERRUPTED
+                                                          : TENON_RUN_FAILED;
 }
 
 /* Four wait for each other. */
