@@ -217,9 +217,10 @@ $$;
 
 COMMENT ON FUNCTION tenon.mine_published IS $$Returns the messages that this transaction has published so far and not rolled back to a savepoint, in the form of `tenon.outbox`. For tests of an application, which check them and then roll back. It reads the whole outbox.$$;
 
--- The numbers of up to 100,000 messages that fit: by id, or all refused ones of an exchange.
-CREATE OR REPLACE FUNCTION tenon.messages_of(ids bigint[], exchange text) RETURNS bigint[]
-LANGUAGE plpgsql STABLE AS $$
+-- Locks up to 100,000 messages that fit, in the order of their ids as the relay does, and returns their numbers: by id, or all refused ones of an
+-- exchange. Called by tenon.retry_messages and tenon.delete_messages.
+CREATE OR REPLACE FUNCTION tenon.lock_messages(ids bigint[], exchange text, only_refused boolean) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_exchange(exchange);
@@ -230,19 +231,18 @@ BEGIN
         PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
     END IF;
     RETURN ARRAY(SELECT m.id FROM tenon.message m
-                  WHERE m.id = ANY (ids) OR ids IS NULL AND m.failed_at IS NOT NULL AND m.exchange = exchange LIMIT 100000);
+                  WHERE (m.id = ANY (ids) OR ids IS NULL AND m.exchange = exchange) AND (m.failed_at IS NOT NULL OR NOT only_refused)
+                  ORDER BY m.id LIMIT 100000 FOR UPDATE);
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.retry_messages(ids bigint[] DEFAULT NULL, exchange text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, true);
+    n integer := cardinality(picked);
 BEGIN
-    UPDATE tenon.message m SET retry_at = clock_timestamp()
-     WHERE m.id = ANY (picked) AND m.failed_at IS NOT NULL;
-    GET DIAGNOSTICS n = ROW_COUNT;
+    UPDATE tenon.message m SET retry_at = clock_timestamp() WHERE m.id = ANY (picked);
     PERFORM tenon.note_audit('retry_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
@@ -255,17 +255,16 @@ CREATE OR REPLACE FUNCTION tenon.delete_messages(ids bigint[] DEFAULT NULL, exch
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, ids IS NULL);
+    n integer := cardinality(picked);
 BEGIN
     UPDATE tenon.message m SET expires_at = '-infinity', retry_at = CASE WHEN m.failed_at IS NOT NULL THEN clock_timestamp() END WHERE m.id = ANY (picked);
-    GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tenon.note_audit('delete_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
 END $$;
 
-COMMENT ON FUNCTION tenon.delete_messages IS $$Deletes messages that RabbitMQ does not have yet: those with these numbers, or all refused ones of an exchange, at most 100,000 at once. The relay removes them when it comes to them; one that it is just sending is sent. Returns how many. Leaves a row in `tenon.audit`. For operators.$$;
+COMMENT ON FUNCTION tenon.delete_messages IS $$Deletes messages that RabbitMQ does not have yet: those with these numbers, or all refused ones of an exchange, at most 100,000 at once. The relay removes them when it comes to them; one that it is just sending is sent. Commit soon: while your transaction has a message locked that was just sent, the relay cannot remove it, and may send it again. Returns how many. Leaves a row in `tenon.audit`. For operators.$$;
 
 CREATE OR REPLACE FUNCTION tenon.replay_messages(since timestamptz, until timestamptz DEFAULT NULL, exchange text DEFAULT NULL,
     most integer DEFAULT 100000) RETURNS integer

@@ -1,5 +1,6 @@
 -- The relay's statements (cleaner/relay.c): what it reads, and what became of it. Each of them locks the row of tenon.relay first, so that there is
--- one relay at a time, and one that has lost its lead does nothing.
+-- one relay at a time, and one that has lost its lead does nothing. Messages are locked in the order of their ids, as operators lock them
+-- (tenon.lock_messages): the relay's session has plans of index scans and nested loops only, which keep the order.
 
 -- A session begins to relay. From its commit on, the one before is refused.
 CREATE OR REPLACE FUNCTION tenon.relay_begin() RETURNS bigint
@@ -29,25 +30,27 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.relay_done(token bigint, done bigint[], expired bigint[], busy text[], OUT first bigint, OUT last bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    keep boolean := (tenon.settings()).outbox_keep > interval '0';
-    keys text[];
+    keep  boolean := (tenon.settings()).outbox_keep > interval '0';
+    ended bigint[] := done || expired;
+    next  bigint[];
 BEGIN
     PERFORM tenon.hold_relay(token);
+    next := ARRAY(SELECT n.id FROM (SELECT DISTINCT m.order_key AS key FROM tenon.message m WHERE m.id = ANY (ended) AND m.order_key IS NOT NULL) k
+                   CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key AND q.id NOT IN (SELECT unnest(ended))
+                                        ORDER BY q.id LIMIT 1) n);
+    IF next <> '{}' THEN
+        PERFORM FROM tenon.message m WHERE m.id = ANY (ended || next) ORDER BY m.id FOR UPDATE;
+    END IF;
     WITH gone AS (
-        DELETE FROM tenon.message m WHERE m.id = ANY (done || expired) RETURNING m.*
-    ), kept AS (
-        INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
-                                        trace, published_by, body)
-        SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
-               g.trace, g.published_by, g.body
-          FROM gone g WHERE keep AND g.id = ANY (done))
-    SELECT array_agg(DISTINCT g.order_key) INTO keys FROM gone g WHERE g.order_key IS NOT NULL;
+        DELETE FROM tenon.message m WHERE m.id = ANY (ended) RETURNING m.*
+    )
+    INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
+                                    trace, published_by, body)
+    SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
+           g.trace, g.published_by, g.body
+      FROM gone g WHERE keep AND g.id = ANY (done);
     WITH free AS (
-        UPDATE tenon.message m SET held = false
-         WHERE m.id = ANY (ARRAY(SELECT f.id FROM unnest(keys) k (key)
-                                  CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key ORDER BY q.id LIMIT 1) f))
-           AND m.held
-        RETURNING m.id, m.order_key)
+        UPDATE tenon.message m SET held = false WHERE m.id = ANY (next) AND m.held RETURNING m.id, m.order_key)
     SELECT min(f.id), max(f.id) INTO first, last FROM free f WHERE f.order_key NOT IN (SELECT unnest(busy));
 END $$;
 
@@ -61,7 +64,7 @@ BEGIN
        SET failed_at = clock_timestamp(), tries = m.tries + 1, error = left(f.error, 8192),
            retry_at = CASE WHEN m.expires_at = '-infinity' THEN clock_timestamp()
                            WHEN f.retry THEN clock_timestamp() + interval '1 second' * power(2, least(m.tries, 6)) END
-      FROM unnest(ids, errors, retries) f (id, error, retry)
+      FROM (SELECT * FROM unnest(ids, errors, retries) u (id, error, retry) ORDER BY u.id) f
      WHERE m.id = f.id;
 END $$;
 
@@ -78,7 +81,7 @@ BEGIN
     WITH again AS (
         UPDATE tenon.message m SET failed_at = NULL, retry_at = NULL
          WHERE m.id = ANY (ARRAY(SELECT f.id FROM tenon.message f
-                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000))
+                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000 FOR UPDATE SKIP LOCKED))
         RETURNING m.id)
     SELECT min(a.id) INTO retried FROM again a;
     SELECT m.id INTO first_above FROM tenon.message m WHERE NOT m.held AND m.failed_at IS NULL AND m.id > settled ORDER BY m.id LIMIT 1;
@@ -93,6 +96,8 @@ END $$;
 -- together 8 MB besides their first ones; what is behind the first one is held from now on. The first row has no message: `place` is the last id that
 -- was looked at, `more` whether there are more.
 -- NOT IN (SELECT unnest(...)) hashes the array; <> ALL (...) compares each row with each of 1,000 elements.
+-- It picks, holds and returns in one function: the three need one round trip and pass arrays to each other. A function for each would be longer,
+-- and would store all rows twice, up to 16 MB, because PL/pgSQL collects what a function returns.
 CREATE OR REPLACE FUNCTION tenon.relay_read(token bigint, beyond bigint, up_to bigint, most integer, newest boolean, sent bigint[], busy text[])
 RETURNS TABLE (id bigint, order_key text, exchange text, routing_key text, message_id text, content_type text, headers text, properties text,
     trace text, created_s bigint, left_ms bigint, body text, place bigint, more boolean)

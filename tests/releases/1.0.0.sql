@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql a8280e675acf309ea8bae50f920bc8212af7f0060998ff363cc74138e829bd0b
--- rest 05d690f633691e80918543f374c79d69acc5fe56dcea23d813605651e159adfd
+-- has sql/tables.sql c1bb042f5eefac074b31fc9cc74293c5b5a64031be4608f3ace31adc2e914c19
+-- rest c5f75209b96d118953c2eccdd8a9dbee14db8a53470bd2e23fd14acf64d962f2
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -86,14 +86,6 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
-
-CREATE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET standard_conforming_strings TO 'on'
-    AS $_$
-    SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
-$_$;
 
 CREATE FUNCTION tenon.added_bytes(name text, value_bytes bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -1352,11 +1344,10 @@ CREATE FUNCTION tenon.delete_messages(ids bigint[] DEFAULT NULL::bigint[], excha
     AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, ids IS NULL);
+    n integer := cardinality(picked);
 BEGIN
     UPDATE tenon.message m SET expires_at = '-infinity', retry_at = CASE WHEN m.failed_at IS NOT NULL THEN clock_timestamp() END WHERE m.id = ANY (picked);
-    GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tenon.note_audit('delete_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
@@ -2583,28 +2574,31 @@ CREATE FUNCTION tenon.fold_minutes() RETURNS void
     AS $$
     WITH gone AS (
         DELETE FROM tenon.minute m
-         WHERE m.minute < now() - interval '3 min'
-           AND (m.worker_id <> '00000000-0000-0000-0000-000000000000' OR m.minute <> tenon.span_of(m.minute))
-        RETURNING tenon.span_of(m.minute) AS begins, m.*
-    ), place AS (
-        SELECT g.begins, g.queue, g.kind, u.i, sum(u.wait)::integer AS wait, sum(u.run)::integer AS run
-          FROM gone g CROSS JOIN LATERAL unnest(g.waits, g.runs) WITH ORDINALITY u (wait, run, i) GROUP BY 1, 2, 3, 4
-    ), spread AS (
-        SELECT begins, queue, kind, array_agg(coalesce(wait, 0) ORDER BY i) AS waits, array_agg(coalesce(run, 0) ORDER BY i) AS runs
-          FROM place GROUP BY 1, 2, 3
-    ), summed AS (
-        SELECT begins, queue, kind, sum(started) AS started, sum(ended) AS ended, sum(done) AS done, sum(failed) AS failed, sum(dead) AS dead,
-               sum(wait_us) AS wait_us, sum(run_us) AS run_us
-          FROM gone GROUP BY 1, 2, 3
+         WHERE m.minute BETWEEN now() - interval '1 hour' AND now() - interval '3 min' AND m.worker_id <> '00000000-0000-0000-0000-000000000000'
+        RETURNING m.*
     )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us, waits, runs)
-    SELECT begins, queue, kind, '00000000-0000-0000-0000-000000000000', t.started, t.ended, t.done, t.failed, t.dead, t.wait_us, t.run_us,
-           coalesce(s.waits, '{}'), coalesce(s.runs, '{}')
-      FROM summed t LEFT JOIN spread s USING (begins, queue, kind) ORDER BY begins, queue, kind
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
+    SELECT minute, queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done), sum(failed), sum(dead),
+           sum(wait_us), sum(run_us)
+      FROM gone GROUP BY minute, queue, kind ORDER BY minute, queue, kind
     ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us, waits = tenon.add_counts(m.waits, excluded.waits), runs = tenon.add_counts(m.runs, excluded.runs);
+           run_us = m.run_us + excluded.run_us;
+    WITH gone AS (
+        DELETE FROM tenon.minute m
+         WHERE m.minute < now() - interval '25 hours'
+           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
+        RETURNING m.*
+    )
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
+    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
+           sum(failed), sum(dead), sum(wait_us), sum(run_us)
+      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
+    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
+       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
+           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
+           run_us = m.run_us + excluded.run_us;
     DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;
 
@@ -3972,6 +3966,23 @@ BEGIN
     RETURN true;
 END $$;
 
+CREATE FUNCTION tenon.lock_messages(ids bigint[], exchange text, only_refused boolean) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_exchange(exchange);
+    IF num_nonnulls(ids, exchange) <> 1 THEN
+        PERFORM tenon.refuse_call('neither or both of ids and exchange are given', 'Give the numbers of messages, or an exchange for all that it refused.');
+    END IF;
+    IF cardinality(ids) > 100000 THEN
+        PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
+    END IF;
+    RETURN ARRAY(SELECT m.id FROM tenon.message m
+                  WHERE (m.id = ANY (ids) OR ids IS NULL AND m.exchange = exchange) AND (m.failed_at IS NOT NULL OR NOT only_refused)
+                  ORDER BY m.id LIMIT 100000 FOR UPDATE);
+END $$;
+
 CREATE FUNCTION tenon.lock_order(order_key text) RETURNS void
     LANGUAGE sql
     AS $_$ SELECT pg_advisory_xact_lock(hashtextextended('tenon order ' || $1, 0)) $_$;
@@ -4236,22 +4247,6 @@ CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
     AS $$
     SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
 $$;
-
-CREATE FUNCTION tenon.messages_of(ids bigint[], exchange text) RETURNS bigint[]
-    LANGUAGE plpgsql STABLE
-    AS $$
-#variable_conflict use_variable
-BEGIN
-    PERFORM tenon.check_exchange(exchange);
-    IF num_nonnulls(ids, exchange) <> 1 THEN
-        PERFORM tenon.refuse_call('neither or both of ids and exchange are given', 'Give the numbers of messages, or an exchange for all that it refused.');
-    END IF;
-    IF cardinality(ids) > 100000 THEN
-        PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
-    END IF;
-    RETURN ARRAY(SELECT m.id FROM tenon.message m
-                  WHERE m.id = ANY (ids) OR ids IS NULL AND m.failed_at IS NOT NULL AND m.exchange = exchange LIMIT 100000);
-END $$;
 
 CREATE FUNCTION tenon.messages_wait() RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -5562,25 +5557,27 @@ CREATE FUNCTION tenon.relay_done(token bigint, done bigint[], expired bigint[], 
     SET jit TO 'off'
     AS $$
 DECLARE
-    keep boolean := (tenon.settings()).outbox_keep > interval '0';
-    keys text[];
+    keep  boolean := (tenon.settings()).outbox_keep > interval '0';
+    ended bigint[] := done || expired;
+    next  bigint[];
 BEGIN
     PERFORM tenon.hold_relay(token);
+    next := ARRAY(SELECT n.id FROM (SELECT DISTINCT m.order_key AS key FROM tenon.message m WHERE m.id = ANY (ended) AND m.order_key IS NOT NULL) k
+                   CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key AND q.id NOT IN (SELECT unnest(ended))
+                                        ORDER BY q.id LIMIT 1) n);
+    IF next <> '{}' THEN
+        PERFORM FROM tenon.message m WHERE m.id = ANY (ended || next) ORDER BY m.id FOR UPDATE;
+    END IF;
     WITH gone AS (
-        DELETE FROM tenon.message m WHERE m.id = ANY (done || expired) RETURNING m.*
-    ), kept AS (
-        INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
-                                        trace, published_by, body)
-        SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
-               g.trace, g.published_by, g.body
-          FROM gone g WHERE keep AND g.id = ANY (done))
-    SELECT array_agg(DISTINCT g.order_key) INTO keys FROM gone g WHERE g.order_key IS NOT NULL;
+        DELETE FROM tenon.message m WHERE m.id = ANY (ended) RETURNING m.*
+    )
+    INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
+                                    trace, published_by, body)
+    SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
+           g.trace, g.published_by, g.body
+      FROM gone g WHERE keep AND g.id = ANY (done);
     WITH free AS (
-        UPDATE tenon.message m SET held = false
-         WHERE m.id = ANY (ARRAY(SELECT f.id FROM unnest(keys) k (key)
-                                  CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key ORDER BY q.id LIMIT 1) f))
-           AND m.held
-        RETURNING m.id, m.order_key)
+        UPDATE tenon.message m SET held = false WHERE m.id = ANY (next) AND m.held RETURNING m.id, m.order_key)
     SELECT min(f.id), max(f.id) INTO first, last FROM free f WHERE f.order_key NOT IN (SELECT unnest(busy));
 END $$;
 
@@ -5598,7 +5595,7 @@ BEGIN
        SET failed_at = clock_timestamp(), tries = m.tries + 1, error = left(f.error, 8192),
            retry_at = CASE WHEN m.expires_at = '-infinity' THEN clock_timestamp()
                            WHEN f.retry THEN clock_timestamp() + interval '1 second' * power(2, least(m.tries, 6)) END
-      FROM unnest(ids, errors, retries) f (id, error, retry)
+      FROM (SELECT * FROM unnest(ids, errors, retries) u (id, error, retry) ORDER BY u.id) f
      WHERE m.id = f.id;
 END $$;
 
@@ -5681,7 +5678,7 @@ BEGIN
     WITH again AS (
         UPDATE tenon.message m SET failed_at = NULL, retry_at = NULL
          WHERE m.id = ANY (ARRAY(SELECT f.id FROM tenon.message f
-                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000))
+                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000 FOR UPDATE SKIP LOCKED))
         RETURNING m.id)
     SELECT min(a.id) INTO retried FROM again a;
     SELECT m.id INTO first_above FROM tenon.message m WHERE NOT m.held AND m.failed_at IS NULL AND m.id > settled ORDER BY m.id LIMIT 1;
@@ -6103,12 +6100,10 @@ CREATE FUNCTION tenon.retry_messages(ids bigint[] DEFAULT NULL::bigint[], exchan
     AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, true);
+    n integer := cardinality(picked);
 BEGIN
-    UPDATE tenon.message m SET retry_at = clock_timestamp()
-     WHERE m.id = ANY (picked) AND m.failed_at IS NOT NULL;
-    GET DIAGNOSTICS n = ROW_COUNT;
+    UPDATE tenon.message m SET retry_at = clock_timestamp() WHERE m.id = ANY (picked);
     PERFORM tenon.note_audit('retry_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
@@ -6162,7 +6157,7 @@ VALUES
     ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
     ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
-    ('worker', 'EXECUTE', 'function', '{add_counts,copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
@@ -7069,13 +7064,6 @@ BEGIN
                                      SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = o.id AND s.until > moment)
                                ORDER BY o.id LIMIT 1) END;
 END $$;
-
-CREATE FUNCTION tenon.span_of(minute timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT date_bin(CASE WHEN minute < now() - interval '25 hours' THEN interval '1 hour' WHEN minute < now() - interval '365 min' THEN interval '20 min'
-                         WHEN minute < now() - interval '65 min' THEN interval '5 min' ELSE interval '1 min' END, minute, '2000-01-01 00:00+00')
-$$;
 
 CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
     LANGUAGE sql STABLE
@@ -8880,9 +8868,7 @@ CREATE TABLE tenon.minute (
     failed bigint DEFAULT 0 NOT NULL,
     dead bigint DEFAULT 0 NOT NULL,
     wait_us bigint DEFAULT 0 NOT NULL,
-    run_us bigint DEFAULT 0 NOT NULL,
-    waits integer[] DEFAULT '{}'::integer[] NOT NULL,
-    runs integer[] DEFAULT '{}'::integer[] NOT NULL
+    run_us bigint DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE tenon.partition (
@@ -9095,39 +9081,39 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:06:41.336089+00', '2026-11-28 17:06:41.336089+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:31:35.965603+00', '2026-11-28 17:31:35.965603+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:06:36.344318+00', 4, 1, 1, 1, '2026-11-28 17:06:36.286774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:06:36.344526+00', 14, 1, 1, 1, '2026-11-28 17:06:36.286774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:31:31.122882+00', 14, 1, 1, 1, '2026-11-28 17:31:30.952493+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:31:31.177281+00', 4, 1, 1, 1, '2026-11-28 17:31:30.952493+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:06:36.091516+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:06:36.098675+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:06:36.102252+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:06:36.103448+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:06:36.105778+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:06:36.106238+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:06:36.106594+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:06:36.106923+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:06:36.110076+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:06:36.111951+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:31:29.990533+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:31:30.032615+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:31:30.05673+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:31:30.058081+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:31:30.081039+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:31:30.081828+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:31:30.082401+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:31:30.094311+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:31:30.118325+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:31:30.128737+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 17:06:36.342169+00', 4, '2026-11-28 17:06:36.118676+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.118676+00', NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 17:31:31.176846+00', 4, '2026-11-28 17:31:30.164106+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.164106+00', NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:06:36.132788+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:31:30.205404+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:06:36.134172+00');
-INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:06:36.134086+00');
+INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 1, 0, 0, 0, 0, NULL);
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:31:30.208282+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:31:30.208454+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:06:41.117644+00', 3);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:31:31.389112+00', 36);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:06:36.154011+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:06:36.162368+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:06:36.167178+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:31:30.29525+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:31:30.331264+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:31:30.340925+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
@@ -9138,17 +9124,17 @@ INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.121802+00', 5, '2026-11-28 17:06:36.120289+00', NULL, '2026-11-28 17:06:36.120289+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329729+00', 1, '2026-11-28 17:06:36.115328+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.115328+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329853+00', 2, '2026-11-28 17:06:36.116715+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.116715+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.329861+00', 3, '2026-11-28 17:06:36.117205+00', '2026-11-28 17:06:36.286774+00', '2026-11-28 17:06:36.117205+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.380436+00', 28, '2026-11-28 17:06:36.158397+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.158397+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387307+00', 32, '2026-11-28 17:06:36.163475+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.163475+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387372+00', 33, '2026-11-28 17:06:36.16774+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.16774+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:36.387607+00', 23, '2026-11-28 17:06:36.312047+00', '2026-11-28 17:06:36.344906+00', '2026-11-28 17:06:36.148199+00', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:06:37.132961+00', 6, '2026-11-28 17:06:36.127394+00', NULL, '2026-11-28 17:06:36.127394+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:06:37.127372+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:30.176259+00', 5, '2026-11-28 17:31:30.173741+00', NULL, '2026-11-28 17:31:30.173741+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.013516+00', 1, '2026-11-28 17:31:30.136166+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.136166+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.013575+00', 2, '2026-11-28 17:31:30.14243+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.14243+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.150164+00', 32, '2026-11-28 17:31:30.333073+00', '2026-11-28 17:31:31.013636+00', '2026-11-28 17:31:30.333073+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.150255+00', 3, '2026-11-28 17:31:30.151244+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.151244+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.152358+00', 28, '2026-11-28 17:31:30.313203+00', '2026-11-28 17:31:31.013636+00', '2026-11-28 17:31:30.313203+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.260002+00', 6, '2026-11-28 17:31:30.187106+00', NULL, '2026-11-28 17:31:30.187106+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:31:31.187068+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.278549+00', 33, '2026-11-28 17:31:30.342037+00', '2026-11-28 17:31:31.127665+00', '2026-11-28 17:31:30.342037+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.279978+00', 23, '2026-11-28 17:31:30.790879+00', '2026-11-28 17:31:31.177759+00', '2026-11-28 17:31:30.269714+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713269897329138520, 13572, 16495, NULL, '2026-11-28 17:06:36.019975+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713276282694959986, 13572, 16495, NULL, '2026-11-28 17:31:29.575863+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9158,81 +9144,81 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:06:36.307098+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:31:30.788789+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:06:36.344906+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:31:31.177759+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:06:36.146253+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:06:36.147148+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:06:36.148992+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:06:36.151882+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:06:36.151882+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:06:36.152568+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:06:36.152568+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:06:36.143992+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:06:36.15+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:06:36.15+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:31:30.259581+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:31:30.260708+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:31:30.271046+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:31:30.286139+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:31:30.286139+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:31:30.291469+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:31:30.291469+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:31:30.251638+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:31:30.283608+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:31:30.283608+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:06:35.899557+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:31:28.876334+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'done', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 7, 7, 7, 0, 0, 1089039, 193000, '{0,0,0,1,0,6}', '{0,0,0,7}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'bad', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 0, 1, 1, 168098, 27000, '{0,0,0,0,0,1}', '{0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'flaky', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 0, 1, 0, 149256, 27000, '{0,0,0,0,0,1}', '{0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'stuck', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 3, 0, 0, 0, 0, 201347, 0, '{0,0,1,1,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'stepped', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 0, 0, 0, 0, 149107, 0, '{0,0,0,0,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:06:00+00', 'default', 'waits', 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 1, 1, 0, 0, 149037, 233000, '{0,0,0,0,0,1}', '{0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'done', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 7, 7, 7, 0, 0, 4981143, 552000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'bad', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 0, 1, 1, 788387, 147000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'flaky', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 0, 1, 0, 719752, 106000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'stuck', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 3, 0, 0, 0, 0, 1203418, 0);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'stepped', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 0, 0, 719455, 0);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'waits', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 1, 0, 0, 719339, 777000);
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:06:36.031655+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:06:36.042182+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:06:36.051293+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:06:36.058017+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:31:29.665329+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:31:29.769536+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:31:29.812324+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:31:29.830771+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:06:36.111575+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:31:30.128138+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:06:36.107685+00', '2027-11-29 17:06:36.107685+00', '2027-11-29 17:06:36.107685+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:31:30.102417+00', '2027-11-29 17:31:30.102417+00', '2027-11-29 17:31:30.102417+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -1268284913771023827, 7907233601203857744);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', 8872694975556306705, -4637249184409330269);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:06:36.129883+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:31:30.199955+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:06:36.132788+00', '2026-11-28 17:06:36.132788+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:06:36.133843+00', '2026-11-28 17:06:36.133843+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:06:36.134086+00', '2026-11-28 17:06:36.134086+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:06:36.134172+00', '2026-11-28 17:06:36.134172+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:06:36.136559+00', '2026-11-28 17:06:36.136559+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:06:36.136606+00', '2026-11-28 17:06:36.136606+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:06:36.136614+00', '2026-11-28 17:06:36.136614+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:06:36.142481+00', '2026-11-28 17:06:36.142481+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:06:36.14345+00', '2026-11-28 17:06:36.14345+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:06:36.146253+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.146253+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:06:36.147148+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.147148+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:06:36.148992+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.148992+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:06:36.137667+00', '2026-11-28 17:06:36.137667+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:06:36.286774+00', 3452551231885874255, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:06:36.137737+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.520215+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:06:36.139224+00', '2026-11-28 17:06:36.139224+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.286774+00', -9156953668027513927, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 11:46:26.324604+00', '2026-11-28 17:06:36.137518+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:06:36.310081+00', '2026-11-28 17:06:36.143992+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.344906+00', 225493259163478364, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:06:36.151882+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.151882+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:06:36.152568+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.152568+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:06:36.161399+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:06:36.161399+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:06:36.163126+00', '2026-11-28 17:06:36.163126+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:06:36.316404+00', '2026-11-28 17:06:36.15+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:06:36.328736+00', '2026-11-28 17:06:36.328736+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:06:36.118676+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:06:36.384094+00', '2026-11-28 17:06:36.159985+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:06:36.403066+00', -5072162944751520143, NULL, 'e37f36be-a9cf-4e24-9edc-77092c39f7a9', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:31:30.205404+00', '2026-11-28 17:31:30.205404+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:31:30.207605+00', '2026-11-28 17:31:30.207605+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:31:30.208282+00', '2026-11-28 17:31:30.208282+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:31:30.208454+00', '2026-11-28 17:31:30.208454+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:31:30.223791+00', '2026-11-28 17:31:30.223791+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:31:30.223949+00', '2026-11-28 17:31:30.223949+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:31:30.223961+00', '2026-11-28 17:31:30.223961+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:31:30.247356+00', '2026-11-28 17:31:30.247356+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:31:30.249025+00', '2026-11-28 17:31:30.249025+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:31:30.259581+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.259581+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:31:30.260708+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.260708+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:31:30.271046+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.271046+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:31:30.790806+00', '2026-11-28 17:31:30.251638+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:31.177759+00', 2353328758083433925, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:31:30.233038+00', '2026-11-28 17:31:30.233038+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:31:30.952493+00', -2898288905830213886, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:31:30.233154+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:31.726729+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:31:30.238247+00', '2026-11-28 17:31:30.238247+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:30.952493+00', 3825261431326414166, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-29 18:13:05.081367+00', '2026-11-28 17:31:30.232741+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:31:30.286139+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.286139+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:31:30.291469+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.291469+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:31:30.321435+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.321435+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:31:30.332544+00', '2026-11-28 17:31:30.332544+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:31:30.829359+00', '2026-11-28 17:31:30.283608+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:31:31.148343+00', '2026-11-28 17:31:31.148343+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:31:30.164106+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:31:31.186883+00', '2026-11-28 17:31:30.31936+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:31.289102+00', 6366276751364651976, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.task_step VALUES (15, 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:06:36.142481+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:31:30.247356+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:06:36.520353+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:31:31.726933+00', true);
 
-INSERT INTO tenon.worker VALUES ('e37f36be-a9cf-4e24-9edc-77092c39f7a9', -124792837225025144, 'vm', 27546, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:06:36.238101+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('de8ddb61-4c57-43fa-810d-ce635dd613c4', 5723760823163290269, 'vm', 9482, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:31:30.740225+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
 SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
 

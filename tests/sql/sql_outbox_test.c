@@ -1,9 +1,12 @@
 /* label: sql */
 /* tenon.publish and tenon.publish_many: arguments, rights, what a transaction has published; and
- * what operators do with messages. */
+ * what operators do with messages, also while the relay works on them. */
+#include "core/db/db.h"
 #include "tests/support/fixture.h"
 
 #include <stdio.h>
+
+enum { LIMIT_MS = 20000 };
 
 static const struct {
     const char *arguments, *parts;
@@ -165,13 +168,83 @@ static void test_what_operators_do(void **state)
                      2);
 }
 
+/* --- two sessions that lock the same messages ------------------------------------------------- */
+
+/* 1 is first of key a, and 2 is held behind it; 3, 4 and 5 have no key; 4 and 5 were refused. 1 was
+ * updated last, and so is the last in the table. */
+static const char five_messages[] =
+    "TRUNCATE tenon.message RESTART IDENTITY;"
+    "SELECT tenon.publish('x', 'k', i::text, order_key => CASE WHEN i < 3 THEN 'a' END)"
+    " FROM generate_series(1, 5) i;"
+    "SELECT count(*) FROM tenon.relay_read(tenon.relay_begin(), 0, 9, 9, false, '{}', '{}');"
+    "SELECT tenon.relay_failed(token, '{4,5}', '{no,no}', '{f,f}') FROM tenon.relay;"
+    "UPDATE tenon.message SET tries = tries WHERE id = 1";
+
+static const struct {
+    const char *first, *second;
+    int blocked; /* a third session holds this message until both wait */
+} pairs[] = {
+    {"SELECT tenon.relay_done(token, '{1,3}', '{}', '{}') FROM tenon.relay",
+     "SELECT tenon.delete_messages('{2,3}')", 3},
+    {"SELECT tenon.relay_done(token, '{3,1}', '{}', '{}') FROM tenon.relay",
+     "SELECT tenon.delete_messages('{3,1}')", 1},
+    {"SELECT tenon.relay_failed(token, '{3,1}', '{no,no}', '{f,f}') FROM tenon.relay",
+     "SELECT tenon.delete_messages('{1,3}')", 1},
+    {"SELECT tenon.relay_failed(token, '{5,4}', '{no,no}', '{f,f}') FROM tenon.relay",
+     "SELECT tenon.retry_messages('{4,5}')", 4},
+    {"SELECT tenon.retry_messages('{4,5}')", "SELECT tenon.delete_messages(exchange => 'x')", 4},
+};
+
+static void send_until_it_waits(struct fixture *fx, PGconn *conn, const char *sql)
+{
+    assert_true(PQsendQuery(conn, sql));
+    test_await(fx, LIMIT_MS, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %d",
+               PQbackendPID(conn));
+}
+
+static void assert_ends(PGconn *conn, const char *sql)
+{
+    PGresult *r = PQgetResult(conn);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", sql, PQresultErrorMessage(r));
+    }
+    PQclear(r);
+    assert_null(PQgetResult(conn));
+}
+
+static void test_operators_and_the_relay_do_not_deadlock(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *first = sql_connect(fx->database_url), *second = sql_connect(fx->database_url);
+    PGconn *third = sql_connect(fx->database_url);
+    sql_run(first, "%s", db_session_hot); /* as the relay's session */
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        test_sql(fx, "%s", five_messages);
+        sql_run(third, "BEGIN; SELECT FROM tenon.message WHERE id = %d FOR UPDATE",
+                pairs[i].blocked);
+        send_until_it_waits(fx, first, pairs[i].first);
+        send_until_it_waits(fx, second, pairs[i].second);
+        sql_run(third, "COMMIT");
+        assert_ends(first, pairs[i].first);
+        assert_ends(second, pairs[i].second);
+    }
+    PQfinish(first);
+    PQfinish(second);
+    PQfinish(third);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DATABASE(test_what_is_refused),    WITH_DATABASE(test_the_longest_that_is_allowed),
-        WITH_DATABASE(test_publish_many),       WITH_DATABASE(test_bytes_in_both_forms),
-        WITH_DATABASE(test_mine_published),     WITH_DATABASE(test_an_order_key_is_locked),
-        WITH_DATABASE(test_rights_by_exchange), WITH_DATABASE(test_what_operators_do),
+        WITH_DATABASE(test_what_is_refused),
+        WITH_DATABASE(test_the_longest_that_is_allowed),
+        WITH_DATABASE(test_publish_many),
+        WITH_DATABASE(test_bytes_in_both_forms),
+        WITH_DATABASE(test_mine_published),
+        WITH_DATABASE(test_an_order_key_is_locked),
+        WITH_DATABASE(test_rights_by_exchange),
+        WITH_DATABASE(test_what_operators_do),
+        WITH_DATABASE(test_operators_and_the_relay_do_not_deadlock),
     };
     return RUN_GROUP(tests);
 }
