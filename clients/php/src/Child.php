@@ -11,6 +11,7 @@ final class Child
     /** @var list<string> lines that came while a task ran */
     private array $waiting = [];
     private bool $ended = false;
+    private bool $retiring = false;
     private ?Task $running = null;
 
     public function __construct(private readonly ?Wire $wire = null)
@@ -34,9 +35,18 @@ final class Child
         $kinds = array_map('strval', array_keys($this->handlers));
         sort($kinds);
         $wire->say(['hello' => 'tenon', 'in_flight' => 1, 'stop' => true, 'kinds' => $kinds]);
-        while (($line = $this->next($wire)) !== false) {
+        while (!$this->retiring && ($line = $this->next($wire)) !== false) {
             $this->read($wire, $line);
         }
+        if ($this->retiring) {
+            $wire->say(['bye' => true]);
+        }
+    }
+
+    /** `run` returns after the task that runs; the worker starts another process. For one that has lost a connection, or grown too large. */
+    public function retire(): void
+    {
+        $this->retiring = true;
     }
 
     private function next(Wire $wire): string|false

@@ -17,6 +17,9 @@ final class Duration
             $start = new \DateTimeImmutable('@0');
             $span = (float) $start->add($span)->format('U.u');
         }
+        if (!is_finite($span)) {
+            throw new \InvalidArgumentException("the length of time is $span");
+        }
         return (int) round($span * 1000);
     }
 

@@ -8,6 +8,7 @@ final class Retry extends Outcome
 {
     public function __construct(string $message, public readonly int|float|string|\DateInterval $after, ?\Throwable $previous = null)
     {
+        Duration::milliseconds($after); // a mistake is the handler's
         parent::__construct($message, 0, $previous);
     }
 }

@@ -8,6 +8,7 @@ final class Snooze extends Outcome
 {
     public function __construct(public readonly int|float|string|\DateInterval|null $after = null, string $message = '')
     {
+        Duration::milliseconds($after ?? 0); // a mistake is the handler's
         parent::__construct($message);
     }
 }

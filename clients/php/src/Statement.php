@@ -19,6 +19,9 @@ final class Statement
     /** The place of a text, or of null, in the statement. Call these methods in the order of the places. */
     public function text(int|string|null $value): string
     {
+        if (is_string($value) && str_contains($value, "\0")) { // where the driver would end it
+            throw new \InvalidArgumentException('a text of PostgreSQL cannot contain "\0"');
+        }
         $this->texts[] = $value === null ? null : (string) $value;
         return '?::text';
     }

@@ -4,11 +4,13 @@ declare(strict_types=1);
 namespace Tenon\Tests;
 
 use PHPUnit\Framework\TestCase;
+use Tenon\Child;
 use Tenon\Duration;
 use Tenon\Result;
 use Tenon\Suspended;
 use Tenon\Task;
 use Tenon\Tenon;
+use Tenon\Wire;
 
 /** clients/conformance: what every client must do. */
 final class ConformanceTest extends TestCase
@@ -42,6 +44,18 @@ final class ConformanceTest extends TestCase
         if (array_intersect($case->needs ?? [], self::LACKS) !== []) {
             $this->markTestSkipped('the client runs one task at a time');
         }
+    }
+
+    public function testAChildThatRetires(): void
+    {
+        [$source, $sink] = [fopen('php://memory', 'r+'), fopen('php://memory', 'r+')];
+        fwrite($source, "{\"id\":1,\"kind\":\"last\"}\n{\"id\":2,\"kind\":\"last\"}\n");
+        rewind($source);
+        $child = new Child(new Wire($source, $sink));
+        $child->handle('last', fn () => $child->retire())->run();
+        rewind($sink);
+        $said = explode("\n", rtrim(stream_get_contents($sink)));
+        $this->assertSame(['{"id":1,"outcome":"done"}', '{"bye":true}'], array_slice($said, 1));
     }
 
     public static function lines(): array

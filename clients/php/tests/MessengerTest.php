@@ -11,12 +11,17 @@ use Symfony\Component\Messenger\Envelope;
 use Symfony\Component\Messenger\Stamp\DelayStamp;
 use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
 use Symfony\Component\Messenger\Transport\Serialization\PhpSerializer;
+use Tenon\Messenger\Connections;
 use Tenon\Messenger\TenonStamp;
 use Tenon\Messenger\TenonTransport;
 use Tenon\Messenger\TenonTransportFactory;
 use Tenon\Result;
+use Tenon\Retry;
+use Tenon\Snooze;
 use Tenon\Tenon;
+use Tenon\Tests\app\Audited;
 use Tenon\Tests\app\Kernel;
+use Tenon\Tests\app\Moved;
 use Tenon\Tests\app\Order;
 use Tenon\Tests\app\Welcome;
 
@@ -136,6 +141,52 @@ final class MessengerTest extends TestCase
         $this->assertSame('1', (string) self::$outside->query("SELECT count(*) FROM tenon.attempt WHERE task_id = $id")->fetchColumn());
     }
 
+    public function testAnErrorWithADelayOfItsOwn(): void
+    {
+        $id = self::dispatch(new Order('failForAMoment'), [new TenonStamp(retry: 'constant(1 h)')]);
+        $this->assertEquals(new Result('done', 'later'), self::end($id));
+    }
+
+    public function testAHandlerOfAnInterface(): void
+    {
+        $this->assertEquals(new Result('done', Moved::class), self::end(self::dispatch(new Moved())));
+    }
+
+    public function testAHandlerOfOneTransport(): void
+    {
+        $this->assertEquals(new Result('done', 'audited'), self::end(self::dispatch(new Audited())));
+    }
+
+    public function testATransactionThatAHandlerLeavesOpen(): void
+    {
+        $open = self::dispatch(new Order('leaveOpen'), [new TenonStamp(priority: 9, maxAttempts: 1)]);
+        $next = self::dispatch(new Welcome('ann'));
+        $this->assertSame('done', self::end($next)->state);
+        $this->assertSame('dead', self::ended($open)->state);
+        $this->assertStringStartsWith('the handler left a transaction open', self::ended($open)->error);
+        $this->assertSame(['welcome ann'], self::lines());
+    }
+
+    public function testALostConnectionIsOpenedAgain(): void
+    {
+        $lost = self::dispatch(new Order('loseTheConnection'), [new TenonStamp(priority: 9, maxAttempts: 1)]);
+        $next = self::dispatch(new Welcome('ann'), [new TenonStamp(maxAttempts: 1)]);
+        $this->assertSame('done', self::end($next)->state);
+        $this->assertSame('dead', self::ended($lost)->state);
+    }
+
+    public function testALostPdoCannotBeOpenedAgain(): void
+    {
+        $pdo = self::connected();
+        $connections = new Connections(null, $pdo);
+        $pdo->beginTransaction();
+        $this->assertTrue($connections->inTransaction());
+        $this->assertTrue($connections->renew());
+        $this->assertFalse($connections->inTransaction());
+        self::$outside->query('SELECT pg_terminate_backend(' . $pdo->query('SELECT pg_backend_pid()')->fetchColumn() . ', 10000)');
+        $this->assertFalse($connections->renew());
+    }
+
     public function testSnoozeAndAStepThatIsNotRunAgain(): void
     {
         $id = self::dispatch(new Order('snooze'), [new TenonStamp(maxAttempts: 1)]);
@@ -184,7 +235,7 @@ final class MessengerTest extends TestCase
 
     public function testAPdoConnection(): void
     {
-        $transport = (new TenonTransportFactory(null, self::$outside))->createTransport('tenon://default?queue=mail', [], new PhpSerializer());
+        $transport = (new TenonTransportFactory(new Connections(null, self::$outside)))->createTransport('tenon://default?queue=mail', [], new PhpSerializer());
         self::$outside->beginTransaction();
         $sent = $transport->send(new Envelope(new Welcome('ann')));
         $this->assertSame('mail', self::task($sent->last(TransportMessageIdStamp::class)->getId())->queue);
@@ -193,10 +244,13 @@ final class MessengerTest extends TestCase
 
     public function testMistakes(): void
     {
-        $factory = new TenonTransportFactory(null, self::$outside);
+        $factory = new TenonTransportFactory(new Connections(null, self::$outside));
         $wrong = [
             'there is no option "prio"' => fn () => self::dispatch(new Welcome('ann'), [new TenonStamp(more: ['prio' => 9])]),
             'the transport of tenon has no option "prio"' => fn () => $factory->createTransport('tenon://default?prio=9', [], new PhpSerializer()),
+            'a text of PostgreSQL cannot contain' => fn () => self::dispatch(new Welcome('ann'), [new TenonStamp(uniqueKey: "a\0b")]),
+            'the length of time is "soon"' => fn () => new Retry('busy', 'soon'),
+            'the length of time is INF' => fn () => new Snooze(INF),
             "tenon's workers handle these messages" => fn () => (new TenonTransport(fn () => self::$outside, new PhpSerializer()))->get(),
         ];
         foreach ($wrong as $message => $do) {

@@ -8,6 +8,7 @@ use Symfony\Component\Console\Input\InputInterface;
 use Symfony\Component\Console\Output\OutputInterface;
 use Symfony\Component\Messenger\Envelope;
 use Symfony\Component\Messenger\Exception\HandlerFailedException;
+use Symfony\Component\Messenger\Exception\RecoverableExceptionInterface;
 use Symfony\Component\Messenger\Exception\UnrecoverableExceptionInterface;
 use Symfony\Component\Messenger\MessageBusInterface;
 use Symfony\Component\Messenger\Stamp\ConsumedByWorkerStamp;
@@ -18,6 +19,7 @@ use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
 use Tenon\Child;
 use Tenon\Dead;
 use Tenon\Outcome;
+use Tenon\Retry;
 use Tenon\Suspended;
 use Tenon\Task;
 
@@ -26,17 +28,21 @@ final class HandleCommand extends Command
 {
     private const TRANSPORT = 'tenon';
 
+    private readonly Child $child;
+
     /**
-     * @param list<string> $classes the messages that have handlers
+     * @param list<string> $handled what has handlers: classes, interfaces, and patterns
      * @param ?object $resetter Symfony's services_resetter, which runs after each message
      */
     public function __construct(
         private readonly MessageBusInterface $bus,
         private readonly SerializerInterface $serializer,
-        private readonly array $classes,
+        private readonly array $handled,
+        private readonly Connections $connections,
         private readonly ?object $resetter = null,
     ) {
         parent::__construct('tenon:handle');
+        $this->child = new Child();
     }
 
     protected function configure(): void
@@ -47,11 +53,10 @@ final class HandleCommand extends Command
 
     protected function execute(InputInterface $input, OutputInterface $output): int
     {
-        $child = new Child();
-        foreach ($this->classes as $class) {
-            $child->handle(Kind::of($class), $this->handle(...));
+        foreach ($this->handled as $type) {
+            $this->child->handle(Kind::named($type), $this->handle(...));
         }
-        $child->run();
+        $this->child->run();
         return self::SUCCESS;
     }
 
@@ -59,10 +64,17 @@ final class HandleCommand extends Command
     {
         $encoded = ['body' => $task->payload->body, 'headers' => (array) $task->payload->headers];
         $envelope = $this->serializer->decode($encoded)
-            ->with(new ReceivedStamp(self::TRANSPORT), new ConsumedByWorkerStamp(), new TransportMessageIdStamp($task->id));
+            ->with(new ReceivedStamp($task->payload->transport ?? self::TRANSPORT), new ConsumedByWorkerStamp(), new TransportMessageIdStamp($task->id));
         try {
-            return self::result($this->bus->dispatch($envelope));
+            $result = self::result($this->bus->dispatch($envelope));
+            if ($this->connections->inTransaction()) {
+                throw new \LogicException('the handler left a transaction open, which is rolled back');
+            }
+            return $result;
         } catch (\Throwable $error) {
+            if (!$this->connections->renew()) {
+                $this->child->retire();
+            }
             throw self::outcome($error);
         } finally {
             $this->resetter?->reset();
@@ -88,6 +100,13 @@ final class HandleCommand extends Command
             }
         }
         $recoverable = array_filter($errors, fn ($one) => !$one instanceof UnrecoverableExceptionInterface);
-        return $recoverable === [] ? new Dead($errors[0]->getMessage(), 0, $errors[0]) : reset($recoverable);
+        return $recoverable === [] ? new Dead($errors[0]->getMessage(), 0, $errors[0]) : self::delayed(reset($recoverable));
+    }
+
+    /** From Symfony 7.2 on, an error may say when to try again. */
+    private static function delayed(\Throwable $error): \Throwable
+    {
+        $ms = $error instanceof RecoverableExceptionInterface && method_exists($error, 'getRetryDelay') ? $error->getRetryDelay() : null;
+        return $ms === null ? $error : new Retry($error->getMessage(), $ms / 1000, $error);
     }
 }

@@ -18,23 +18,25 @@ final class TenonBundle extends Bundle implements CompilerPassInterface
 
     public function build(ContainerBuilder $container): void
     {
-        $container->register(TenonTransportFactory::class)->addTag('messenger.transport_factory')
+        $container->register(Connections::class)
             ->setArguments([new Reference('doctrine', self::OPTIONAL), new Reference('tenon_connection', self::OPTIONAL)]);
+        $container->register(TenonTransportFactory::class)->addTag('messenger.transport_factory')
+            ->setArguments([new Reference(Connections::class), []]);
         $container->register(HandleCommand::class)->addTag('console.command', ['command' => 'tenon:handle'])->setArguments([
             new Reference('messenger.routable_message_bus'), new Reference('messenger.default_serializer'), [],
-            new Reference('services_resetter', self::OPTIONAL),
+            new Reference(Connections::class), new Reference('services_resetter', self::OPTIONAL),
         ]);
         $container->addCompilerPass($this, PassConfig::TYPE_BEFORE_OPTIMIZATION, self::AFTER_MESSENGERS_PASS);
     }
 
-    /** The classes that have handlers are known once Messenger has found them. */
+    /** What has handlers is known once Messenger has found them. */
     public function process(ContainerBuilder $container): void
     {
-        $classes = [];
+        $handled = [];
         foreach (array_keys($container->findTaggedServiceIds('messenger.bus')) as $bus) {
-            $classes += $container->getDefinition("$bus.messenger.handlers_locator")->getArgument(0);
+            $handled += $container->getDefinition("$bus.messenger.handlers_locator")->getArgument(0);
         }
-        $classes = array_filter(array_keys($classes), fn ($name) => class_exists($name));
-        $container->getDefinition(HandleCommand::class)->replaceArgument(2, array_values($classes));
+        $container->getDefinition(HandleCommand::class)->replaceArgument(2, array_keys($handled));
+        $container->getDefinition(TenonTransportFactory::class)->replaceArgument(1, array_keys($handled));
     }
 }

@@ -18,11 +18,15 @@ final class TenonTransport implements TransportInterface
     /**
      * @param \Closure(): object $connection a PDO, or a Connection of Doctrine
      * @param array<string, mixed> $options of each task
+     * @param string $name of the transport, which handlers can ask for
+     * @param list<string> $handled what has handlers in the application
      */
     public function __construct(
         private readonly \Closure $connection,
         private readonly SerializerInterface $serializer,
         private readonly array $options = [],
+        private readonly string $name = 'tenon',
+        private readonly array $handled = [],
     ) {
     }
 
@@ -38,7 +42,8 @@ final class TenonTransport implements TransportInterface
         }
         $payload = $this->serializer->encode($envelope->withoutAll(DelayStamp::class));
         $payload['headers'] = (object) ($payload['headers'] ?? []);
-        $id = Tenon::enqueue(($this->connection)(), Kind::of($envelope->getMessage()::class), $payload, ...$options);
+        $payload['transport'] = $this->name;
+        $id = Tenon::enqueue(($this->connection)(), Kind::of($envelope, $this->handled), $payload, ...$options);
         return $envelope->with(new TransportMessageIdStamp($id));
     }
 

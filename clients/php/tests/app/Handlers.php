@@ -4,6 +4,7 @@ declare(strict_types=1);
 namespace Tenon\Tests\app;
 
 use Doctrine\DBAL\Connection;
+use Symfony\Component\Messenger\Exception\RecoverableExceptionInterface;
 use Symfony\Component\Messenger\Exception\UnrecoverableMessageHandlingException;
 use Symfony\Component\Messenger\MessageBusInterface;
 use Tenon\Snooze;
@@ -45,6 +46,41 @@ final class Handlers
     private function fail(): never
     {
         throw new \DomainException('no funds');
+    }
+
+    private function failForAMoment(): string
+    {
+        return Task::current()->attempt > 1 ? 'later' : throw new class('busy') extends \RuntimeException implements RecoverableExceptionInterface {
+            public function getRetryDelay(): int
+            {
+                return 1;
+            }
+        };
+    }
+
+    /** What it writes is not committed. */
+    private function leaveOpen(): string
+    {
+        $this->connection->beginTransaction();
+        $this->write('left open');
+        return 'done';
+    }
+
+    private function loseTheConnection(): mixed
+    {
+        return $this->connection->fetchOne('SELECT pg_terminate_backend(pg_backend_pid())');
+    }
+
+    /** Of all events. */
+    public function event(Event $event): string
+    {
+        return $event::class;
+    }
+
+    /** Only of messages that came through the transport "tasks". */
+    public function audit(Audited $message): string
+    {
+        return 'audited';
     }
 
     private function refuse(): never

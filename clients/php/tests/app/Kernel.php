@@ -36,7 +36,9 @@ final class Kernel extends BaseKernel
             ->setPublic(true);
         $container->register(Handlers::class)->setArguments([new Reference('tenon_connection'), new Reference('messenger.default_bus')])
             ->addTag('kernel.reset', ['method' => 'reset'])->addTag('messenger.message_handler', ['handles' => Welcome::class, 'method' => 'welcome'])
-            ->addTag('messenger.message_handler', ['handles' => Order::class, 'method' => 'order']);
+            ->addTag('messenger.message_handler', ['handles' => Order::class, 'method' => 'order'])
+            ->addTag('messenger.message_handler', ['handles' => Event::class, 'method' => 'event'])
+            ->addTag('messenger.message_handler', ['handles' => Audited::class, 'method' => 'audit', 'from_transport' => 'tasks']);
     }
 
     public function getCacheDir(): string
