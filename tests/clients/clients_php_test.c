@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PHP_MS 60000
+#define PHP_MS 120000
 #define NOT_THERE 69
 
 /* Run a file of its tests. */
