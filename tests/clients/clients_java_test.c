@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define COMPILE_MS 240000
-#define TEST_MS 90000
+#define TEST_MS 150000
 #define NOT_THERE 69
 
 static int shell(struct fixture *fx, const char *command, int64_t limit_ms)

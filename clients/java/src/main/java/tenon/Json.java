@@ -35,6 +35,11 @@ final class Json {
         node.forEach(Json::check);
     }
 
+    /** Of a value of the caller's. */
+    static String written(Object value) {
+        return text(tree(MAPPER, value));
+    }
+
     static String text(Object value) {
         try {
             return MAPPER.writeValueAsString(value);

@@ -49,6 +49,15 @@ final class Reply {
     }
 
     private static Map<String, Object> failed(Throwable error) {
+        try {
+            return described(error);
+        } catch (RuntimeException | StackOverflowError problem) { // of the error's own methods
+            return Child.fields("outcome", "failed",
+                    "error", "an error that cannot be described: " + error.getClass().getName() + ", " + problem.getClass().getName());
+        }
+    }
+
+    private static Map<String, Object> described(Throwable error) {
         if (error instanceof Outcome.Interrupted) {
             return Child.fields("outcome", "interrupted");
         }
@@ -64,7 +73,8 @@ final class Reply {
 
     private static Map<String, Object> delayed(Map<String, Object> reply, Duration after) {
         if (after != null) {
-            reply.put("delay_ms", Math.max(1, Math.min(after.toMillis(), Task.DELAY_MS_MAX)));
+            boolean tooLong = after.compareTo(Duration.ofMillis(Task.DELAY_MS_MAX)) > 0; // also for a number of milliseconds
+            reply.put("delay_ms", tooLong ? Task.DELAY_MS_MAX : Math.max(1, after.toMillis()));
         }
         return reply;
     }

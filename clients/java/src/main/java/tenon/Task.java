@@ -1,8 +1,10 @@
 package tenon;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JavaType;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.Type;
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -101,10 +103,16 @@ public final class Task {
 
     /** The payload as this type; the task is dead if it cannot be read as that. */
     public <T> T payload(Class<T> type) {
+        return payload((Type) type);
+    }
+
+    /** The same, of a type with parameters: {@code new TypeReference<List<Welcome>>() {}.getType()}. */
+    public <T> T payload(Type type) {
+        JavaType read = mapper.constructType(type);
         try {
-            return mapper.treeToValue(payload(), type);
+            return mapper.treeToValue(payload(), read);
         } catch (JsonProcessingException error) {
-            throw new Outcome.Dead("the payload is not a " + type.getSimpleName() + ": " + error.getOriginalMessage(), error);
+            throw new Outcome.Dead("the payload is not a " + read.getRawClass().getSimpleName() + ": " + error.getOriginalMessage(), error);
         }
     }
 
@@ -213,11 +221,14 @@ public final class Task {
                 long ms = Math.max(WAIT_FOR_MS_MIN, Math.min((System.currentTimeMillis() - since) / 4, WAIT_FOR_MS_MAX));
                 throw suspend(Child.fields("outcome", "snooze", "delay_ms", ms, "error", "waits for " + ids.size() + " tasks"));
             }
-            stepTree(name, () -> found);
+            stepTree(name, () -> found.stream() // by these names, whatever the mapper makes of others
+                    .map(one -> Child.fields("state", one.state(), "result", one.result(), "error", one.error())).toList());
         }
         List<Tenon.Result> results = new ArrayList<>();
         for (JsonNode one : steps.get(name)) {
-            results.add(new Tenon.Result(one.path("state").asText(null), one.get("result"), one.path("error").asText(null)));
+            JsonNode result = one.path("result");
+            results.add(new Tenon.Result(one.path("state").asText(null), result.isNull() || result.isMissingNode() ? null : result,
+                    one.path("error").asText(null)));
         }
         return results;
     }
@@ -276,11 +287,10 @@ public final class Task {
     }
 
     private static long between(Duration time, long most, String what) {
-        long ms = time.toMillis();
-        if (ms < 1 || ms > most) {
+        if (time.compareTo(Duration.ofMillis(1)) < 0 || time.compareTo(Duration.ofMillis(most)) > 0) {
             throw new IllegalArgumentException(what + ", not " + time);
         }
-        return ms;
+        return time.toMillis();
     }
 
     private <T> T as(Class<T> type, JsonNode value) throws JsonProcessingException {

@@ -30,7 +30,7 @@ public final class Tenon {
      */
     public static long enqueue(Connection connection, String kind, Object payload, Options options) throws SQLException {
         String sql = "SELECT tenon.enqueue(?::text, ?::jsonb" + options.sql() + ")";
-        return Long.parseLong(rows(connection, sql, parameters(options.parameters(connection), kind, Json.text(payload))).get(0)[0]);
+        return Long.parseLong(rows(connection, sql, parameters(options.parameters(connection), kind, Json.written(payload))).get(0)[0]);
     }
 
     /**
@@ -41,7 +41,7 @@ public final class Tenon {
         if (payloads.isEmpty()) {
             return List.of();
         }
-        var documents = connection.createArrayOf("text", payloads.stream().map(Json::text).toArray());
+        var documents = connection.createArrayOf("text", payloads.stream().map(Json::written).toArray());
         String sql = "SELECT pg_catalog.unnest(tenon.enqueue_many(?::text, ?::jsonb[]" + options.sql() + "))";
         return rows(connection, sql, parameters(options.parameters(connection), kind, documents)).stream()
                 .map(row -> Long.valueOf(row[0])).toList();
@@ -49,7 +49,7 @@ public final class Tenon {
 
     /** Sends a signal, for which tasks wait with Task.waitSignal. */
     public static void signal(Connection connection, String name, Object payload) throws SQLException {
-        rows(connection, "SELECT tenon.signal(?::text, ?::jsonb)", name, Json.text(payload));
+        rows(connection, "SELECT tenon.signal(?::text, ?::jsonb)", name, Json.written(payload));
     }
 
     /** Whether the task was cancelled: it had not ended. */

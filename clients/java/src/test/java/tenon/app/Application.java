@@ -1,6 +1,7 @@
 package tenon.app;
 
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import javax.sql.DataSource;
@@ -8,6 +9,8 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Scope;
+import org.springframework.context.annotation.ScopedProxyMode;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.transaction.annotation.Transactional;
@@ -25,6 +28,10 @@ public class Application {
     public record Welcome(String to, int times) {
     }
 
+    /** One whose names the application's Jackson changes. */
+    public record Parcel(String sentTo) {
+    }
+
     public static void main(String[] arguments) {
         SpringApplication.run(Application.class, arguments);
     }
@@ -37,6 +44,22 @@ public class Application {
     @Bean
     Handlers handlers(JdbcTemplate jdbc, TenonTemplate tenon) {
         return new Handlers(jdbc, tenon);
+    }
+
+    /** Each task gets one of its own. */
+    @Bean
+    @Scope(value = "prototype", proxyMode = ScopedProxyMode.TARGET_CLASS)
+    Counter counter() {
+        return new Counter();
+    }
+
+    public static class Counter {
+        private int calls;
+
+        @TenonHandler("count")
+        public int count() {
+            return ++calls;
+        }
     }
 
     /** Each writes to public.lines what it did. */
@@ -70,6 +93,42 @@ public class Application {
         @TenonHandler("fail")
         public void fail() {
             throw new IllegalStateException("no funds");
+        }
+
+        @TenonHandler("parcel")
+        public Parcel parcel(Parcel payload) {
+            return new Parcel(payload.sentTo() + "!");
+        }
+
+        @TenonHandler("welcome_all")
+        public List<String> welcomeAll(List<Welcome> payload) {
+            return payload.stream().map(Welcome::to).toList();
+        }
+
+        @TenonHandler("children")
+        public String children(Task task) throws Exception {
+            return tenon.on(connection -> {
+                try {
+                    return task.waitFor(List.of(task.payload().asLong()), connection, "children").toString();
+                } catch (Exception error) {
+                    throw new IllegalStateException(error);
+                }
+            });
+        }
+
+        @TenonHandler("snooze_forever")
+        public void snoozeForever() {
+            throw new Outcome.Snooze(ChronoUnit.FOREVER.getDuration());
+        }
+
+        @TenonHandler("unspeakable")
+        public void unspeakable() {
+            throw new IllegalStateException() {
+                @Override
+                public String getMessage() {
+                    throw new UnsupportedOperationException();
+                }
+            };
         }
 
         @TenonHandler("refuse")
