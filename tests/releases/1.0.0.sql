@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql c1bb042f5eefac074b31fc9cc74293c5b5a64031be4608f3ace31adc2e914c19
--- rest c5f75209b96d118953c2eccdd8a9dbee14db8a53470bd2e23fd14acf64d962f2
+-- has sql/tables.sql 2d1fb2cb18f78153fcdc5b9b6c9a93dac39f17c7de071abb0e3641f767efa0fb
+-- rest f3644dd363e9ebeac82d9d03ad02341489c8e283b2322c1da3d8637176a6e8d0
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -86,6 +86,14 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
+
+CREATE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+    SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
+$_$;
 
 CREATE FUNCTION tenon.added_bytes(name text, value_bytes bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -2574,31 +2582,28 @@ CREATE FUNCTION tenon.fold_minutes() RETURNS void
     AS $$
     WITH gone AS (
         DELETE FROM tenon.minute m
-         WHERE m.minute BETWEEN now() - interval '1 hour' AND now() - interval '3 min' AND m.worker_id <> '00000000-0000-0000-0000-000000000000'
-        RETURNING m.*
+         WHERE m.minute < now() - interval '3 min'
+           AND (m.worker_id <> '00000000-0000-0000-0000-000000000000' OR m.minute <> tenon.span_of(m.minute))
+        RETURNING tenon.span_of(m.minute) AS begins, m.*
+    ), place AS (
+        SELECT g.begins, g.queue, g.kind, u.i, sum(u.wait)::integer AS wait, sum(u.run)::integer AS run
+          FROM gone g CROSS JOIN LATERAL unnest(g.waits, g.runs) WITH ORDINALITY u (wait, run, i) GROUP BY 1, 2, 3, 4
+    ), spread AS (
+        SELECT begins, queue, kind, array_agg(coalesce(wait, 0) ORDER BY i) AS waits, array_agg(coalesce(run, 0) ORDER BY i) AS runs
+          FROM place GROUP BY 1, 2, 3
+    ), summed AS (
+        SELECT begins, queue, kind, sum(started) AS started, sum(ended) AS ended, sum(done) AS done, sum(failed) AS failed, sum(dead) AS dead,
+               sum(wait_us) AS wait_us, sum(run_us) AS run_us
+          FROM gone GROUP BY 1, 2, 3
     )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT minute, queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done), sum(failed), sum(dead),
-           sum(wait_us), sum(run_us)
-      FROM gone GROUP BY minute, queue, kind ORDER BY minute, queue, kind
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us, waits, runs)
+    SELECT begins, queue, kind, '00000000-0000-0000-0000-000000000000', t.started, t.ended, t.done, t.failed, t.dead, t.wait_us, t.run_us,
+           coalesce(s.waits, '{}'), coalesce(s.runs, '{}')
+      FROM summed t LEFT JOIN spread s USING (begins, queue, kind) ORDER BY begins, queue, kind
     ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
-    WITH gone AS (
-        DELETE FROM tenon.minute m
-         WHERE m.minute < now() - interval '25 hours'
-           AND (m.minute <> date_trunc('hour', m.minute, 'UTC') OR m.worker_id <> '00000000-0000-0000-0000-000000000000')
-        RETURNING m.*
-    )
-    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
-    SELECT date_trunc('hour', minute, 'UTC'), queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done),
-           sum(failed), sum(dead), sum(wait_us), sum(run_us)
-      FROM gone GROUP BY 1, queue, kind ORDER BY 1, queue, kind
-    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
-       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
-           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us;
+           run_us = m.run_us + excluded.run_us, waits = tenon.add_counts(m.waits, excluded.waits), runs = tenon.add_counts(m.runs, excluded.runs);
     DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;
 
@@ -2896,6 +2901,35 @@ CREATE FUNCTION tenon.intake_begin(queue text, OUT payload_bytes_max integer, OU
 BEGIN
     payload_bytes_max := (tenon.settings()).payload_bytes_max;
     SELECT p.next_offset INTO next_offset FROM tenon.stream_place p WHERE p.stream = queue;
+END $$;
+
+CREATE FUNCTION tenon.intake_note(host text, pid integer, version text, up_ms bigint, sources jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    at      timestamptz := clock_timestamp();
+    started timestamptz := at - up_ms * interval '1 ms';
+    queues  text[] := ARRAY(SELECT s ->> 'queue' FROM jsonb_array_elements(sources) s);
+BEGIN
+    DELETE FROM tenon.intake i
+     WHERE i.host = host AND i.pid = pid AND i.queue <> ALL (queues)
+        OR i.queue = ANY (queues) AND i.seen_at < least(started, at - interval '1 min');
+    INSERT INTO tenon.intake AS i (queue, host, pid, is_stream, version, started_at, seen_at, taken, repeated, rejected, kept, unkeyed,
+                                   rejected_at, unkeyed_at, error, error_since)
+    SELECT s.queue, host, pid, s.is_stream, left(version, 100), started, at, s.taken, s.repeated, s.rejected, s.kept, s.unkeyed,
+           CASE WHEN s.rejected > 0 THEN at END, CASE WHEN s.unkeyed > 0 THEN at END, left(s.error, 1000), CASE WHEN s.error IS NOT NULL THEN at END
+      FROM jsonb_to_recordset(sources) s (queue text, is_stream boolean, taken bigint, repeated bigint, rejected bigint, kept bigint,
+                                          unkeyed bigint, error text)
+     ORDER BY s.queue
+        ON CONFLICT ON CONSTRAINT intake_pkey DO UPDATE
+       SET is_stream = excluded.is_stream, version = excluded.version, started_at = excluded.started_at, seen_at = excluded.seen_at,
+           taken = excluded.taken, repeated = excluded.repeated, rejected = excluded.rejected, kept = excluded.kept, unkeyed = excluded.unkeyed,
+           rejected_at = CASE WHEN excluded.rejected > i.rejected OR i.seen_at < started THEN excluded.rejected_at ELSE i.rejected_at END,
+           unkeyed_at = CASE WHEN excluded.unkeyed > i.unkeyed OR i.seen_at < started THEN excluded.unkeyed_at ELSE i.unkeyed_at END,
+           error = excluded.error, error_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(i.error_since, at) END;
 END $$;
 
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
@@ -4936,6 +4970,7 @@ DECLARE
     k integer;
     starts integer;
     seen integer;
+    intakes integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -4966,7 +5001,10 @@ BEGIN
     DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
         SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS seen = ROW_COUNT;
-    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
+    DELETE FROM tenon.intake WHERE ctid = ANY (ARRAY(
+        SELECT i.ctid FROM tenon.intake i WHERE i.seen_at < now() - interval '1 day' LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS intakes = ROW_COUNT;
+    RETURN n + m + starts + k + seen + intakes + tenon.sweep_history(most) + tenon.purge_kept(most)
          + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
@@ -6134,7 +6172,7 @@ VALUES
     -- tenon intake enqueues, and nothing else. Rows of tenon.producer confine it as well.
     ('intake', 'USAGE', 'schema', '{tenon}', NULL),
     ('intake', 'SELECT', 'table', '{migration}', NULL),
-    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,copied}', NULL),
+    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,intake_note,copied}', NULL),
     -- Everything may be read.
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
@@ -6157,7 +6195,7 @@ VALUES
     ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
     ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{add_counts,copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
@@ -7064,6 +7102,13 @@ BEGIN
                                      SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = o.id AND s.until > moment)
                                ORDER BY o.id LIMIT 1) END;
 END $$;
+
+CREATE FUNCTION tenon.span_of(minute timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT date_bin(CASE WHEN minute < now() - interval '25 hours' THEN interval '1 hour' WHEN minute < now() - interval '365 min' THEN interval '20 min'
+                         WHEN minute < now() - interval '65 min' THEN interval '5 min' ELSE interval '1 min' END, minute, '2000-01-01 00:00+00')
+$$;
 
 CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
     LANGUAGE sql STABLE
@@ -8588,6 +8633,25 @@ CREATE TABLE tenon.history_2 (
 
 ALTER TABLE ONLY tenon.history_2 REPLICA IDENTITY FULL;
 
+CREATE TABLE tenon.intake (
+    queue text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    is_stream boolean NOT NULL,
+    version text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    taken bigint NOT NULL,
+    repeated bigint NOT NULL,
+    rejected bigint NOT NULL,
+    kept bigint NOT NULL,
+    unkeyed bigint NOT NULL,
+    rejected_at timestamp with time zone,
+    unkeyed_at timestamp with time zone,
+    error text,
+    error_since timestamp with time zone
+);
+
 CREATE TABLE tenon.kind (
     name text NOT NULL,
     queue text,
@@ -8868,7 +8932,9 @@ CREATE TABLE tenon.minute (
     failed bigint DEFAULT 0 NOT NULL,
     dead bigint DEFAULT 0 NOT NULL,
     wait_us bigint DEFAULT 0 NOT NULL,
-    run_us bigint DEFAULT 0 NOT NULL
+    run_us bigint DEFAULT 0 NOT NULL,
+    waits integer[] DEFAULT '{}'::integer[] NOT NULL,
+    runs integer[] DEFAULT '{}'::integer[] NOT NULL
 );
 
 CREATE TABLE tenon.partition (
@@ -9081,39 +9147,39 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:31:35.965603+00', '2026-11-28 17:31:35.965603+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:44:02.876329+00', '2026-11-28 17:44:02.876329+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, false, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:31:31.122882+00', 14, 1, 1, 1, '2026-11-28 17:31:30.952493+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:31:31.177281+00', 4, 1, 1, 1, '2026-11-28 17:31:30.952493+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:43:58.018399+00', 4, 1, 1, 1, '2026-11-28 17:43:57.82583+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:43:58.018664+00', 14, 1, 1, 1, '2026-11-28 17:43:57.82583+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:31:29.990533+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:31:30.032615+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:31:30.05673+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:31:30.058081+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:31:30.081039+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:31:30.081828+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:31:30.082401+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:31:30.094311+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:31:30.118325+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:31:30.128737+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:43:56.80152+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:43:56.828566+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:43:56.840496+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:43:56.841414+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:43:56.850167+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:43:56.850754+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:43:56.854323+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:43:56.854767+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:43:56.865292+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:43:56.89297+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 17:31:31.176846+00', 4, '2026-11-28 17:31:30.164106+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.164106+00', NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 17:43:58.010152+00', 4, '2026-11-28 17:43:56.914505+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.914505+00', NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:31:30.205404+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:43:56.960568+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 1, 0, 0, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:31:30.208282+00');
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:31:30.208454+00');
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:43:56.969305+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:43:56.969401+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:31:31.389112+00', 36);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:43:58.23255+00', 29);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:31:30.29525+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:31:30.331264+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:31:30.340925+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:43:57.165762+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:43:57.248042+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:43:57.264272+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
@@ -9124,17 +9190,17 @@ INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:30.176259+00', 5, '2026-11-28 17:31:30.173741+00', NULL, '2026-11-28 17:31:30.173741+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.013516+00', 1, '2026-11-28 17:31:30.136166+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.136166+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.013575+00', 2, '2026-11-28 17:31:30.14243+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.14243+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.150164+00', 32, '2026-11-28 17:31:30.333073+00', '2026-11-28 17:31:31.013636+00', '2026-11-28 17:31:30.333073+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.150255+00', 3, '2026-11-28 17:31:30.151244+00', '2026-11-28 17:31:30.952493+00', '2026-11-28 17:31:30.151244+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.152358+00', 28, '2026-11-28 17:31:30.313203+00', '2026-11-28 17:31:31.013636+00', '2026-11-28 17:31:30.313203+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.260002+00', 6, '2026-11-28 17:31:30.187106+00', NULL, '2026-11-28 17:31:30.187106+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:31:31.187068+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.278549+00', 33, '2026-11-28 17:31:30.342037+00', '2026-11-28 17:31:31.127665+00', '2026-11-28 17:31:30.342037+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:31:31.279978+00', 23, '2026-11-28 17:31:30.790879+00', '2026-11-28 17:31:31.177759+00', '2026-11-28 17:31:30.269714+00', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:56.921493+00', 5, '2026-11-28 17:43:56.917203+00', NULL, '2026-11-28 17:43:56.917203+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990054+00', 1, '2026-11-28 17:43:56.897036+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.897036+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990114+00', 2, '2026-11-28 17:43:56.905797+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.905797+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990124+00', 3, '2026-11-28 17:43:56.906362+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.906362+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.01511+00', 6, '2026-11-28 17:43:56.934427+00', NULL, '2026-11-28 17:43:56.934427+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:43:57.934396+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106152+00', 28, '2026-11-28 17:43:57.179603+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.179603+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106301+00', 32, '2026-11-28 17:43:57.250077+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.250077+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106351+00', 33, '2026-11-28 17:43:57.265281+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.265281+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.135382+00', 23, '2026-11-28 17:43:57.715796+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.062633+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713276282694959986, 13572, 16495, NULL, '2026-11-28 17:31:29.575863+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713279502631614569, 13572, 16495, NULL, '2026-11-28 17:43:56.503883+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9144,83 +9210,83 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:31:30.788789+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:43:57.679429+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:31:31.177759+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:43:58.023446+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:31:30.259581+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:31:30.260708+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:31:30.271046+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:31:30.286139+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:31:30.286139+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:31:30.291469+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:31:30.291469+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:31:30.251638+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:31:30.283608+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:31:30.283608+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:43:57.0509+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:43:57.051734+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:43:57.063628+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:43:57.074104+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:43:57.074104+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:43:57.075602+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:43:57.075602+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:43:57.043353+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:43:57.070336+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:43:57.070336+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:31:28.876334+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:43:55.989816+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'done', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 7, 7, 7, 0, 0, 4981143, 552000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'bad', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 0, 1, 1, 788387, 147000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'flaky', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 0, 1, 0, 719752, 106000);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'stuck', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 3, 0, 0, 0, 0, 1203418, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'stepped', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 0, 0, 0, 0, 719455, 0);
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:31:00+00', 'default', 'waits', 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 1, 1, 0, 0, 719339, 777000);
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'done', 'ea34980c-967c-4f68-aee1-56e5e5414864', 7, 7, 7, 0, 0, 5451322, 764000, '{0,0,0,0,0,0,1,6}', '{0,0,0,0,3,4}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'bad', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 0, 1, 1, 911325, 155000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'flaky', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 0, 1, 0, 802472, 155000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'stuck', 'ea34980c-967c-4f68-aee1-56e5e5414864', 3, 0, 0, 0, 0, 1122652, 0, '{0,0,1,0,0,0,1,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'stepped', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 0, 0, 802162, 0, '{0,0,0,0,0,0,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'waits', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 1, 0, 0, 801782, 682000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,0,0,1}');
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:31:29.665329+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:31:29.769536+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:31:29.812324+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:31:29.830771+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:43:56.543413+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:43:56.582456+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:43:56.614705+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:43:56.678216+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:31:30.128138+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:43:56.870411+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:31:30.102417+00', '2027-11-29 17:31:30.102417+00', '2027-11-29 17:31:30.102417+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:43:56.859291+00', '2027-11-29 17:43:56.859291+00', '2027-11-29 17:43:56.859291+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', 8872694975556306705, -4637249184409330269);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -988579310171802820, 7172625549905337268);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:31:30.199955+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:43:56.957214+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:31:30.205404+00', '2026-11-28 17:31:30.205404+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:31:30.207605+00', '2026-11-28 17:31:30.207605+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:31:30.208282+00', '2026-11-28 17:31:30.208282+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:31:30.208454+00', '2026-11-28 17:31:30.208454+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:31:30.223791+00', '2026-11-28 17:31:30.223791+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:31:30.223949+00', '2026-11-28 17:31:30.223949+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:31:30.223961+00', '2026-11-28 17:31:30.223961+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:31:30.247356+00', '2026-11-28 17:31:30.247356+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:31:30.249025+00', '2026-11-28 17:31:30.249025+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:31:30.259581+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.259581+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:31:30.260708+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.260708+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:31:30.271046+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.271046+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:31:30.790806+00', '2026-11-28 17:31:30.251638+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:31.177759+00', 2353328758083433925, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:31:30.233038+00', '2026-11-28 17:31:30.233038+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:31:30.952493+00', -2898288905830213886, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:31:30.233154+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:31.726729+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:31:30.238247+00', '2026-11-28 17:31:30.238247+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:30.952493+00', 3825261431326414166, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-29 18:13:05.081367+00', '2026-11-28 17:31:30.232741+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:31:30.286139+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.286139+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:31:30.291469+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.291469+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:31:30.321435+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:31:30.321435+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:31:30.332544+00', '2026-11-28 17:31:30.332544+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:31:30.829359+00', '2026-11-28 17:31:30.283608+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:31:31.148343+00', '2026-11-28 17:31:31.148343+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:31:30.164106+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:31:31.186883+00', '2026-11-28 17:31:30.31936+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:31:31.289102+00', 6366276751364651976, NULL, 'de8ddb61-4c57-43fa-810d-ce635dd613c4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:43:56.960568+00', '2026-11-28 17:43:56.960568+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:43:56.968909+00', '2026-11-28 17:43:56.968909+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:43:56.969305+00', '2026-11-28 17:43:56.969305+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:43:56.969401+00', '2026-11-28 17:43:56.969401+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:43:57.017958+00', '2026-11-28 17:43:57.017958+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:43:57.018071+00', '2026-11-28 17:43:57.018071+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:43:57.018079+00', '2026-11-28 17:43:57.018079+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:43:57.04072+00', '2026-11-28 17:43:57.04072+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:43:57.04181+00', '2026-11-28 17:43:57.04181+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:43:57.0509+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.0509+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:43:57.051734+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.051734+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:43:57.063628+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.063628+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:43:57.024048+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:58.493557+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:43:57.023668+00', '2026-11-28 17:43:57.023668+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:43:57.82583+00', 2633966835804065160, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:43:57.03907+00', '2026-11-28 17:43:57.03907+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:57.82583+00', -224002270416937870, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 21:09:16.463053+00', '2026-11-28 17:43:57.023358+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:43:57.698919+00', '2026-11-28 17:43:57.043353+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:58.023446+00', -2921698319560522892, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:43:57.074104+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.074104+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:43:57.075602+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.075602+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:43:57.192689+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.192689+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:43:57.249519+00', '2026-11-28 17:43:57.249519+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:43:57.755156+00', '2026-11-28 17:43:57.070336+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:43:57.988867+00', '2026-11-28 17:43:57.988867+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:43:56.914505+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:43:58.125387+00', '2026-11-28 17:43:57.181988+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:58.136752+00', 7654340330013610720, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.task_step VALUES (15, 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:31:30.247356+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:43:57.04072+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:31:31.726933+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:43:58.493702+00', true);
 
-INSERT INTO tenon.worker VALUES ('de8ddb61-4c57-43fa-810d-ce635dd613c4', 5723760823163290269, 'vm', 9482, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:31:30.740225+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('ea34980c-967c-4f68-aee1-56e5e5414864', -3036576777335084708, 'vm', 18849, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:43:57.54466+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
-SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
+SELECT pg_catalog.setval('tenon.again_cursor', 0, false);
 
 SELECT pg_catalog.setval('tenon.again_id_seq', 1, true);
 
@@ -9287,6 +9353,9 @@ ALTER TABLE ONLY tenon.flow_wait
 
 ALTER TABLE ONLY tenon.home
     ADD CONSTRAINT home_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.intake
+    ADD CONSTRAINT intake_pkey PRIMARY KEY (queue, host, pid);
 
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
