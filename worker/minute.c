@@ -13,7 +13,14 @@ enum { BYTES_MAX = 1 << 20 };
 enum column { STARTED, ENDED, DONE, FAILED, DEAD, WAIT_US, RUN_US, COLUMNS };
 
 /* The parameters of minute.sql. */
-enum { WORKER, QUEUES, KINDS, FIGURES, BUCKETS = FIGURES + COLUMNS, PARAMS = BUCKETS + SERIES_TIMES };
+enum {
+    WORKER,
+    QUEUES,
+    KINDS,
+    FIGURES,
+    BUCKETS = FIGURES + COLUMNS,
+    PARAMS = BUCKETS + SERIES_TIMES
+};
 
 struct figures {
     int64_t of[COLUMNS];

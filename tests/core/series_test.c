@@ -74,7 +74,7 @@ static void test_counters_and_times(void **state)
     assert_int_equal(sums.buckets[1][0], 1);
     assert_int_equal(sums.buckets[1][1], 1);
     assert_int_equal(sums.buckets[1][17], 1); /* over 30 min, up to 2 h */
-    assert_true(series_read(s, 1, &sums)); /* qm, ail */
+    assert_true(series_read(s, 1, &sums));    /* qm, ail */
     assert_int_equal(sums.counters[1], 0);
     assert_false(series_read(s, 2, &sums));
     buf_clear(&b);

@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
 -- has sql/tables.sql 2d1fb2cb18f78153fcdc5b9b6c9a93dac39f17c7de071abb0e3641f767efa0fb
--- rest f3644dd363e9ebeac82d9d03ad02341489c8e283b2322c1da3d8637176a6e8d0
+-- rest 9337f484947e93f59b4f717afde6e680b0bb9001dadd55d7772c2eaa42d72621
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -9147,39 +9147,39 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:44:02.876329+00', '2026-11-28 17:44:02.876329+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, false, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:56:50.81683+00', '2026-11-28 17:56:50.81683+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:43:58.018399+00', 4, 1, 1, 1, '2026-11-28 17:43:57.82583+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:43:58.018664+00', 14, 1, 1, 1, '2026-11-28 17:43:57.82583+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:56:45.926726+00', 4, 1, 1, 1, '2026-11-28 17:56:45.822887+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:56:45.928838+00', 14, 1, 1, 1, '2026-11-28 17:56:45.822887+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:43:56.80152+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:43:56.828566+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:43:56.840496+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:43:56.841414+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:43:56.850167+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:43:56.850754+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:43:56.854323+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:43:56.854767+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:43:56.865292+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:43:56.89297+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:56:45.294167+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:56:45.325409+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:56:45.3401+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:56:45.341247+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:56:45.35622+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:56:45.357119+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:56:45.357521+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:56:45.357968+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:56:45.365717+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:56:45.377942+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 17:43:58.010152+00', 4, '2026-11-28 17:43:56.914505+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.914505+00', NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 17:56:45.923451+00', 4, '2026-11-28 17:56:45.40103+00', '2026-11-28 17:56:45.822887+00', '2026-11-28 17:56:45.40103+00', NULL, 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:43:56.960568+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:56:45.430893+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 1, 0, 0, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:43:56.969305+00');
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:43:56.969401+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:56:45.435054+00');
+INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:56:45.43487+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:43:58.23255+00', 29);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:56:49.65305+00', 2);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:43:57.165762+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:43:57.248042+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:43:57.264272+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:56:45.51392+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:56:45.543268+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:56:45.55712+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
@@ -9190,17 +9190,17 @@ INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:56.921493+00', 5, '2026-11-28 17:43:56.917203+00', NULL, '2026-11-28 17:43:56.917203+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990054+00', 1, '2026-11-28 17:43:56.897036+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.897036+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990114+00', 2, '2026-11-28 17:43:56.905797+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.905797+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:57.990124+00', 3, '2026-11-28 17:43:56.906362+00', '2026-11-28 17:43:57.82583+00', '2026-11-28 17:43:56.906362+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.01511+00', 6, '2026-11-28 17:43:56.934427+00', NULL, '2026-11-28 17:43:56.934427+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:43:57.934396+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106152+00', 28, '2026-11-28 17:43:57.179603+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.179603+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106301+00', 32, '2026-11-28 17:43:57.250077+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.250077+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.106351+00', 33, '2026-11-28 17:43:57.265281+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.265281+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:43:58.135382+00', 23, '2026-11-28 17:43:57.715796+00', '2026-11-28 17:43:58.023446+00', '2026-11-28 17:43:57.062633+00', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.408557+00', 5, '2026-11-28 17:56:45.407345+00', NULL, '2026-11-28 17:56:45.407345+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.908063+00', 1, '2026-11-28 17:56:45.381048+00', '2026-11-28 17:56:45.822887+00', '2026-11-28 17:56:45.381048+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.908118+00', 2, '2026-11-28 17:56:45.382566+00', '2026-11-28 17:56:45.822887+00', '2026-11-28 17:56:45.382566+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.908127+00', 3, '2026-11-28 17:56:45.388223+00', '2026-11-28 17:56:45.822887+00', '2026-11-28 17:56:45.388223+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.979529+00', 28, '2026-11-28 17:56:45.524393+00', '2026-11-28 17:56:45.929254+00', '2026-11-28 17:56:45.524393+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.979618+00', 32, '2026-11-28 17:56:45.544629+00', '2026-11-28 17:56:45.929254+00', '2026-11-28 17:56:45.544629+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:45.979768+00', 23, '2026-11-28 17:56:45.868354+00', '2026-11-28 17:56:45.929254+00', '2026-11-28 17:56:45.492612+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:46.010225+00', 33, '2026-11-28 17:56:45.557794+00', '2026-11-28 17:56:45.929254+00', '2026-11-28 17:56:45.557794+00', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:56:46.43118+00', 6, '2026-11-28 17:56:45.41939+00', NULL, '2026-11-28 17:56:45.41939+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:56:46.419367+00', NULL, 'tenon', NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713279502631614569, 13572, 16495, NULL, '2026-11-28 17:43:56.503883+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713282797052373032, 13572, 16495, NULL, '2026-11-28 17:56:45.026058+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9210,83 +9210,83 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:43:57.679429+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:56:45.858691+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:43:58.023446+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:56:45.929254+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:43:57.0509+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:43:57.051734+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:43:57.063628+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:43:57.074104+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:43:57.074104+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:43:57.075602+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:43:57.075602+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:43:57.043353+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:43:57.070336+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:43:57.070336+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:56:45.483805+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:56:45.484552+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:56:45.493573+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:56:45.504511+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:56:45.504511+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:56:45.506806+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:56:45.506806+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:56:45.47671+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:56:45.502567+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:56:45.502567+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:43:55.989816+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:56:44.053001+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'done', 'ea34980c-967c-4f68-aee1-56e5e5414864', 7, 7, 7, 0, 0, 5451322, 764000, '{0,0,0,0,0,0,1,6}', '{0,0,0,0,3,4}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'bad', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 0, 1, 1, 911325, 155000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'flaky', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 0, 1, 0, 802472, 155000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'stuck', 'ea34980c-967c-4f68-aee1-56e5e5414864', 3, 0, 0, 0, 0, 1122652, 0, '{0,0,1,0,0,0,1,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'stepped', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 0, 0, 0, 0, 802162, 0, '{0,0,0,0,0,0,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:44:00+00', 'default', 'waits', 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 1, 1, 0, 0, 801782, 682000, '{0,0,0,0,0,0,0,1}', '{0,0,0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'done', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 7, 7, 7, 0, 0, 2538670, 290000, '{0,0,0,0,1,0,6}', '{0,0,0,7}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'bad', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 1, 0, 1, 1, 421857, 50000, '{0,0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'flaky', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 1, 0, 1, 0, 373485, 50000, '{0,0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'stuck', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 3, 0, 0, 0, 0, 475506, 0, '{0,0,0,0,2,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'stepped', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 0, 0, 0, 0, 373259, 0, '{0,0,0,0,0,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 17:56:00+00', 'default', 'waits', 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 1, 1, 0, 0, 373164, 471000, '{0,0,0,0,0,0,1}', '{0,0,0,0,0,0,1}');
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:43:56.543413+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:43:56.582456+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:43:56.614705+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:43:56.678216+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:56:45.072179+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:56:45.132315+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:56:45.177076+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:56:45.205202+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:43:56.870411+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:56:45.377429+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:43:56.859291+00', '2027-11-29 17:43:56.859291+00', '2027-11-29 17:43:56.859291+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:56:45.362596+00', '2027-11-29 17:56:45.362596+00', '2027-11-29 17:56:45.362596+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -988579310171802820, 7172625549905337268);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -205374960396459431, 3504618807199745907);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:43:56.957214+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:56:45.423287+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:43:56.960568+00', '2026-11-28 17:43:56.960568+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:43:56.968909+00', '2026-11-28 17:43:56.968909+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:43:56.969305+00', '2026-11-28 17:43:56.969305+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:43:56.969401+00', '2026-11-28 17:43:56.969401+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:43:57.017958+00', '2026-11-28 17:43:57.017958+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:43:57.018071+00', '2026-11-28 17:43:57.018071+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:43:57.018079+00', '2026-11-28 17:43:57.018079+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:43:57.04072+00', '2026-11-28 17:43:57.04072+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:43:57.04181+00', '2026-11-28 17:43:57.04181+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:43:57.0509+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.0509+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:43:57.051734+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.051734+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:43:57.063628+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.063628+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:43:57.024048+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:58.493557+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:43:57.023668+00', '2026-11-28 17:43:57.023668+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:43:57.82583+00', 2633966835804065160, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:43:57.03907+00', '2026-11-28 17:43:57.03907+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:57.82583+00', -224002270416937870, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 21:09:16.463053+00', '2026-11-28 17:43:57.023358+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:43:57.698919+00', '2026-11-28 17:43:57.043353+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:58.023446+00', -2921698319560522892, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:43:57.074104+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.074104+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:43:57.075602+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.075602+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:43:57.192689+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:43:57.192689+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:43:57.249519+00', '2026-11-28 17:43:57.249519+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:43:57.755156+00', '2026-11-28 17:43:57.070336+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:43:57.988867+00', '2026-11-28 17:43:57.988867+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:43:56.914505+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:43:58.125387+00', '2026-11-28 17:43:57.181988+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:43:58.136752+00', 7654340330013610720, NULL, 'ea34980c-967c-4f68-aee1-56e5e5414864', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:56:45.430893+00', '2026-11-28 17:56:45.430893+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:56:45.434451+00', '2026-11-28 17:56:45.434451+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:56:45.43487+00', '2026-11-28 17:56:45.43487+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:56:45.435054+00', '2026-11-28 17:56:45.435054+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:56:45.44219+00', '2026-11-28 17:56:45.442191+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:56:45.44226+00', '2026-11-28 17:56:45.44226+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:56:45.442271+00', '2026-11-28 17:56:45.442271+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:56:45.463601+00', '2026-11-28 17:56:45.463601+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:56:45.464924+00', '2026-11-28 17:56:45.464924+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:56:45.483805+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.483805+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:56:45.484552+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.484552+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:56:45.493573+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.493573+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:56:45.449723+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:46.311859+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:56:45.449628+00', '2026-11-28 17:56:45.449628+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:56:45.822887+00', -4735548873012463828, NULL, 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:56:45.461278+00', '2026-11-28 17:56:45.461278+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:56:45.822887+00', 5567758073482243594, NULL, 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-28 22:00:23.266272+00', '2026-11-28 17:56:45.449402+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:56:45.868299+00', '2026-11-28 17:56:45.47671+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:56:45.929254+00', 4519854465604507856, NULL, 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:56:45.504511+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.504511+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:56:45.506806+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.506806+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:56:45.530348+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:56:45.530348+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:56:45.544254+00', '2026-11-28 17:56:45.544254+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:56:45.878109+00', '2026-11-28 17:56:45.502567+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:56:45.907022+00', '2026-11-28 17:56:45.907022+00', 3600000, 0, 0, 25, 313, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:56:45.40103+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:56:45.999154+00', '2026-11-28 17:56:45.528728+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:56:46.052096+00', -8934393082847309698, NULL, 'f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.task_step VALUES (15, 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:43:57.04072+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:56:45.463601+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:43:58.493702+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:56:46.311985+00', true);
 
-INSERT INTO tenon.worker VALUES ('ea34980c-967c-4f68-aee1-56e5e5414864', -3036576777335084708, 'vm', 18849, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:43:57.54466+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('f29d3ef5-d0c9-46ab-ad97-1437c25d4aa8', 4161675030108318747, 'vm', 6375, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:56:45.73479+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
-SELECT pg_catalog.setval('tenon.again_cursor', 0, false);
+SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
 
 SELECT pg_catalog.setval('tenon.again_id_seq', 1, true);
 
