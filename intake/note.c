@@ -24,7 +24,8 @@ struct intake_note {
     struct db *db;    /* NULL = not connected; another thread may only cut it */
     struct buf rows;  /* as JSON */
     struct buf state; /* of each source, why it takes nothing */
-    char *noted;      /* the state that was written last; NULL = none was */
+    bool has_rows;    /* in the database */
+    char *noted;      /* the state that was written last; NULL = it is not known */
     int64_t next_ms;
     int failures;                     /* in a row */
     char error[FAULT_TEXT_BYTES_MAX]; /* as logged */
@@ -120,6 +121,7 @@ static void note_success(struct intake_note *n)
 {
     free(n->noted);
     n->noted = strdup(buf_text(&n->state));
+    n->has_rows = true;
     n->next_ms = now_ms() + NOTE_MS;
     n->failures = 0;
     n->error[0] = '\0';
@@ -147,7 +149,7 @@ static void say_goodbye(struct intake_note *n)
 {
     struct fault f = {.code = FAULT_NONE}, again = {.code = FAULT_NONE};
     gather(n);
-    if (n->noted && !write_rows(n, &f) && fault_passes(&f)) {
+    if (n->has_rows && !write_rows(n, &f) && fault_passes(&f)) {
         (void)!write_rows(n, &again);
     }
 }
