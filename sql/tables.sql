@@ -319,10 +319,11 @@ CREATE INDEX task_error_class ON tenon.task (error_class) WHERE error_class IS N
 
 -- What unfinished tasks have recorded, a row for each step: as one document in the task's row, each step would write all
 -- that came before it. Only a session that has locked the task writes here. When the task ends, tenon.record_end() deletes the
--- rows; tenon.history and tenon.dead keep them as one object with the names in their order, of which
+-- rows; tenon.history and tenon.dead keep them as one object with the names and times in their order, of which
 -- tenon.retry_where() makes rows again.
 CREATE TABLE tenon.task_step (
     task_id  bigint,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     position integer NOT NULL,
     name     text COLLATE "C",
     value    jsonb NOT NULL,
@@ -330,6 +331,7 @@ CREATE TABLE tenon.task_step (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.task_step IS 'The steps that unfinished tasks have recorded (`tenon.step`), and the signals that they have received; the next attempt gets them.';
 COMMENT ON COLUMN tenon.task_step.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.task_step.at IS 'When it was recorded first.';
 COMMENT ON COLUMN tenon.task_step.position IS 'The steps of a task are numbered from 1, in the order in which they were recorded.';
 COMMENT ON COLUMN tenon.task_step.name IS 'The name of the step or signal.';
 COMMENT ON COLUMN tenon.task_step.value IS 'What was recorded first under the name.';
@@ -400,6 +402,7 @@ CREATE TABLE tenon.history (
     limit_keys  text[],
     steps       jsonb,
     step_names  text[],
+    step_times  timestamptz[],
     timeout_ms  bigint,
     max_attempts integer,
     retry       text,
@@ -418,6 +421,7 @@ COMMENT ON COLUMN tenon.history.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.history.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
 COMMENT ON COLUMN tenon.history.steps IS 'The steps that it had recorded, for one that was cancelled or expired: a retry continues after them.';
 COMMENT ON COLUMN tenon.history.step_names IS 'The names of these steps, in the order in which they were recorded.';
+COMMENT ON COLUMN tenon.history.step_times IS 'When these steps were recorded, in the same order.';
 COMMENT ON COLUMN tenon.history.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry_where`: how long one run may take.';
 COMMENT ON COLUMN tenon.history.max_attempts IS 'The same: the number of failures that makes it dead.';
 COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: the number of crashes in a row that makes it dead.';
@@ -457,6 +461,7 @@ CREATE TABLE tenon.dead (
     limit_keys   text[],
     steps        jsonb,
     step_names   text[],
+    step_times   timestamptz[],
     progress     jsonb,
     max_crashes  integer,
     tags         text[]
@@ -465,6 +470,7 @@ COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete_where`
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: a retry continues after them.';
 COMMENT ON COLUMN tenon.dead.step_names IS 'The names of these steps, in the order in which they were recorded.';
+COMMENT ON COLUMN tenon.dead.step_times IS 'When these steps were recorded, in the same order.';
 COMMENT ON COLUMN tenon.dead.progress IS 'The progress that was recorded last; the attempt after a retry gets it.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: it failed `max_attempts` times; `crashes`: it crashed `max_crashes` times in a row; `handler`: its handler said so; `timeout`: it ran past its timeout, and `on_timeout` of its kind is `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
@@ -1205,7 +1211,7 @@ CREATE TYPE tenon.cron AS (minutes bigint, hours bigint, days bigint, months big
 -- A filter as it was read; NULL = any.
 CREATE TYPE tenon.filter AS (states text[], queues text[], kinds text[], errors text[], before timestamptz,
     unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text, flow bigint, limit_key text, tags text[], undo boolean);
--- The steps of a task that has ended, and their names in the order in which they were recorded.
-CREATE TYPE tenon.kept_steps AS (steps jsonb, names text[]);
+-- The steps of a task that has ended, and their names and times in the order in which they were recorded.
+CREATE TYPE tenon.kept_steps AS (steps jsonb, names text[], times timestamptz[]);
 CREATE TYPE tenon.limit_room AS (key text, room integer, strict boolean, share text, weight integer, due_at timestamptz, why text);
 CREATE TYPE tenon.limit_head AS (key text, task_id bigint, alone boolean, priority smallint, wanted_at timestamptz);

@@ -3,7 +3,7 @@
 --   $1 bigint  the task    $2 integer  the maximum number of parents, and of children
 --   $3 integer  how many tasks of its flow to read for children
 WITH me AS MATERIALIZED (
-    SELECT t.id, t.limit_keys, t.steps, t.step_names, m.flow, m.name, m.parents
+    SELECT t.id, t.limit_keys, t.steps, t.step_names, t.step_times, m.flow, m.name, m.parents
     FROM tenon.tasks t LEFT JOIN tenon.flow_task m ON m.id = t.id WHERE t.id = $1::bigint LIMIT 1
 ), parent AS MATERIALIZED (
     SELECT p.id, p.place FROM me CROSS JOIN LATERAL unnest(me.parents) WITH ORDINALITY p (id, place) ORDER BY p.place LIMIT $2::integer
@@ -29,8 +29,8 @@ SELECT json_build_object(
     'children', (SELECT coalesce(json_agg(row ORDER BY place), '[]') FROM other WHERE NOT is_parent),
     'children_n', (SELECT count(*) FROM child),
     -- A step with the name and the payload of a signal is that signal. Each signal is looked up by its name: OFFSET 0.
-    'steps', (SELECT coalesce(json_agg(json_build_object('name', n.name, 'sent_at', s.sent_at) ORDER BY n.place), '[]')
-              FROM unnest(me.step_names) WITH ORDINALITY n (name, place)
+    'steps', (SELECT coalesce(json_agg(json_build_object('name', n.name, 'at', n.at, 'sent_at', s.sent_at) ORDER BY n.place), '[]')
+              FROM unnest(me.step_names, me.step_times) WITH ORDINALITY n (name, at, place)
               JOIN jsonb_each(me.steps) e ON e.key = n.name
               LEFT JOIN LATERAL (SELECT sent_at, payload FROM tenon.signal WHERE name = n.name OFFSET 0) s ON s.payload = e.value),
     'signal', (SELECT json_build_object('name', w.signal, 'until', w.until) FROM tenon.waiting w WHERE w.task_id = me.id),

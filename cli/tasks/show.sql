@@ -36,6 +36,7 @@ CROSS JOIN LATERAL (VALUES
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
         'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
         'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys, 'tags', tags, 'steps', ordered,
+        'step_times', (SELECT json_object_agg(s.name, s.at ORDER BY s.position) FROM unnest(step_names, step_times) WITH ORDINALITY s (name, at, position)),
         'next_runs', (SELECT count(*) FROM tenon.again g WHERE g.unique_key = j.unique_key AND g.kind = j.kind AND g.failed IS NULL AND j.end_time IS NULL),
         'attempts', (SELECT coalesce(json_agg(json_build_object(
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
@@ -73,23 +74,28 @@ CROSS JOIN LATERAL (VALUES
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)
 UNION ALL
--- Of each attempt a line of its own, then its error: of more than ten lines the first four and the last five, for some languages begin a
--- stack trace with what failed, and others end it with that.
+-- In the order of their times each attempt and the newest 20 steps. Of an attempt a line of its own, then its error: of more than ten lines
+-- the first four and the last five, for some languages begin a stack trace with what failed, and others end it with that.
 (SELECT l.name, l.text
  FROM known j
- JOIN tenon.attempt a ON a.task_id = j.id
  CROSS JOIN LATERAL (
-    SELECT 0 AS line, 'attempt ' || a.attempt AS name,
-           format('%s to %s: %s%s after %s%s, worker %s', to_char(a.started_at, j.form), to_char(a.ended_at, j.form), a.outcome,
-                  ' (' || nullif(concat_ws(', ', a.error_class, 'exit ' || a.exit_code, 'signal ' || a.signal), '') || ')',
-                  date_trunc('milliseconds', a.ended_at - a.started_at), ' on ' || a.host, a.worker_id) AS text
+    SELECT a.ended_at AS at, a.attempt AS place, l.*
+    FROM tenon.attempt a
+    CROSS JOIN LATERAL (
+        SELECT 0 AS line, 'attempt ' || a.attempt AS name,
+               format('%s to %s: %s%s after %s%s, worker %s', to_char(a.started_at, j.form), to_char(a.ended_at, j.form), a.outcome,
+                      ' (' || nullif(concat_ws(', ', a.error_class, 'exit ' || a.exit_code, 'signal ' || a.signal), '') || ')',
+                      date_trunc('milliseconds', a.ended_at - a.started_at), ' on ' || a.host, a.worker_id) AS text
+        UNION ALL
+        SELECT e.line, '', CASE WHEN e.n > 10 AND e.line = 5 THEN format('... %s more lines (--json shows all)', e.n - 9) ELSE left(e.text, 1000) END
+        FROM (SELECT s.text, s.line, count(*) OVER () AS n
+              FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS s (text, line)) e
+        WHERE e.n <= 10 OR e.line <= 5 OR e.line > e.n - 5) l
+    WHERE a.task_id = $1::bigint
     UNION ALL
-    SELECT e.line, '', CASE WHEN e.n > 10 AND e.line = 5 THEN format('... %s more lines (--json shows all)', e.n - 9) ELSE left(e.text, 1000) END
-    FROM (SELECT s.text, s.line, count(*) OVER () AS n
-          FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS s (text, line)) e
-    WHERE e.n <= 10 OR e.line <= 5 OR e.line > e.n - 5) l
- WHERE a.task_id = $1::bigint
- ORDER BY a.ended_at, a.attempt, l.line)
+    SELECT s.at, s.position, 0, 'step', to_char(s.at, j.form) || ': ' || s.name
+    FROM (SELECT * FROM unnest(j.step_names, j.step_times) WITH ORDINALITY s (name, at, position) ORDER BY s.position DESC LIMIT 20) s) l
+ ORDER BY l.at, l.place, l.line)
 UNION ALL
 -- The last ten log lines.
 (SELECT l.name, l.text

@@ -40,7 +40,8 @@ BEGIN
     END IF;
     IF step_count IS NOT NULL THEN
         IF keeps_steps THEN
-            SELECT jsonb_object_agg(s.name, s.value), array_agg(s.name ORDER BY s.position) INTO kept.steps, kept.names
+            SELECT jsonb_object_agg(s.name, s.value), array_agg(s.name ORDER BY s.position), array_agg(s.at ORDER BY s.position)
+              INTO kept.steps, kept.names, kept.times
               FROM tenon.task_step s WHERE s.task_id = id;
         END IF;
         DELETE FROM tenon.task_step s WHERE s.task_id = id;
@@ -73,12 +74,12 @@ BEGIN
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled', true) END AS kept)
     INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, outcome,
-                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, step_names, timeout_ms,
+                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, step_names, step_times, timeout_ms,
                                max_attempts, retry, progress, max_crashes, tags)
     SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures,
            crashes, priority, end_tasks.outcome, queue, kind, payload, unique_key, trace,
            coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, (g.kept).steps, (g.kept).names,
-           timeout_ms, max_attempts, retry, progress, max_crashes, tags
+           (g.kept).times, timeout_ms, max_attempts, retry, progress, max_crashes, tags
       FROM gone g;
 END $$;
 

@@ -68,7 +68,7 @@ BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
                d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys,
-               tenon.steps_before(d.steps, d.step_names, from_step) AS steps, d.step_names,
+               tenon.steps_before(d.steps, d.step_names, from_step) AS steps, d.step_names, d.step_times,
                d.progress, d.max_crashes, d.tags,
                CASE WHEN d.unique_key IS NULL AND from_step IS NULL  -- an enqueue may join a key; undo_ids() restores no step that was forgotten
                     THEN jsonb_build_object('claims', d.claims, 'dead_at', d.dead_at, 'reason', d.reason, 'failures', d.failures,
@@ -78,7 +78,7 @@ BEGIN
         UNION ALL
         SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys,
-               tenon.steps_before(e.steps, e.step_names, from_step), e.step_names, e.progress, e.max_crashes, e.tags, NULL
+               tenon.steps_before(e.steps, e.step_names, from_step), e.step_names, e.step_times, e.progress, e.max_crashes, e.tags, NULL
           FROM tenon.history e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
@@ -99,13 +99,13 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys
     ), stepped AS (
-        INSERT INTO tenon.task_step (task_id, position, name, value)
-        SELECT new.id, s.position, s.key, s.value
+        INSERT INTO tenon.task_step (task_id, at, position, name, value)
+        SELECT new.id, s.at, s.position, s.key, s.value
           FROM new JOIN ended e ON e.id = new.id
          CROSS JOIN LATERAL (
-               SELECT row_number() OVER (ORDER BY n.position) AS position, s.key, s.value
+               SELECT row_number() OVER (ORDER BY n.position) AS position, coalesce(n.at, now()) AS at, s.key, s.value
                  FROM jsonb_each(e.steps) s
-                 LEFT JOIN unnest(e.step_names) WITH ORDINALITY n (name, position) ON n.name = s.key) s
+                 LEFT JOIN unnest(e.step_names, e.step_times) WITH ORDINALITY n (name, at, position) ON n.name = s.key) s
     ), noted AS (
         INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
@@ -129,10 +129,10 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims, failures, crashes,
                                 max_attempts, priority, reason, queue, kind, payload, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, limit_keys, steps, step_names, progress, max_crashes, tags)
+                                compensates, limit_keys, steps, step_names, step_times, progress, max_crashes, tags)
         SELECT u.dead_at, g.id, u.run_at, u.start_time, g.created_at, u.start_before, u.worker_id, g.timeout_ms, g.claims, u.failures, u.crashes,
                g.max_attempts, g.priority, u.reason, g.queue, g.kind, g.payload, g.retry, g.trace, g.last_error, g.error_class, g.enqueued_by,
-               g.compensates, g.limit_keys, (g.kept).steps, (g.kept).names, g.progress, g.max_crashes, g.tags
+               g.compensates, g.limit_keys, (g.kept).steps, (g.kept).names, (g.kept).times, g.progress, g.max_crashes, g.tags
           FROM gone g
          CROSS JOIN LATERAL jsonb_to_record(g.undo) u (dead_at timestamptz, reason text, failures integer, crashes integer, run_at timestamptz,
                                                        start_time timestamptz, start_before timestamptz, worker_id uuid)

@@ -183,11 +183,11 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, step_names, progress,
-                                max_crashes, tags)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, step_names, step_times,
+                                progress, max_crashes, tags)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, (g.kept).steps, (g.kept).names,
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, (g.kept).steps, (g.kept).names, (g.kept).times,
                progress, max_crashes, tags
           FROM gone g
         RETURNING dead.id

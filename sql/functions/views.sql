@@ -64,19 +64,21 @@ CREATE OR REPLACE VIEW tenon.tasks AS
                 THEN (SELECT jsonb_object_agg(s.name, s.value) FROM tenon.task_step s WHERE s.task_id = t.id) END AS steps,
            CASE WHEN step_count IS NOT NULL
                 THEN (SELECT array_agg(s.name COLLATE "default" ORDER BY s.position) FROM tenon.task_step s WHERE s.task_id = t.id)
-                END AS step_names, tags
+                END AS step_names, tags,
+           CASE WHEN step_count IS NOT NULL
+                THEN (SELECT array_agg(s.at ORDER BY s.position) FROM tenon.task_step s WHERE s.task_id = t.id) END AS step_times
     FROM tenon.task t
     UNION ALL
     SELECT id, queue, kind, outcome::text, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
            payload, progress, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps, step_names, tags
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps, step_names, tags, step_times
     FROM tenon.history f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
            payload, progress, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps, step_names, tags
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps, step_names, tags, step_times
     FROM tenon.dead d;
 COMMENT ON VIEW tenon.tasks IS 'Every task, unfinished or ended, with the same columns.';
 COMMENT ON COLUMN tenon.tasks.state IS '`blocked`, `scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
@@ -87,6 +89,7 @@ COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, including
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.tasks.steps IS 'The steps that it has recorded, and the signals that it has received: an object, a key for each name. NULL = none, or it is done.';
 COMMENT ON COLUMN tenon.tasks.step_names IS 'The names of its steps, in the order in which they were recorded.';
+COMMENT ON COLUMN tenon.tasks.step_times IS 'When its steps were recorded, in the same order.';
 
 -- What a filter asks about. All columns come from the tables as they are, and have one type in all three (a domain is
 -- another), so that the rows can be read in the order of ids; `since`: when it was enqueued or, if it has ended, ended.

@@ -171,9 +171,10 @@ def steps_in_the_timeline(page):
     page.go("tasks?unique_key=refund-17")
     page.shows_rows(1)
     page.driver.execute_script("document.querySelector('tbody a').click()")
-    page.shows("Recorded the steps charge, approved-17")
-    page.shows("Signal approved-17 sent")
+    lines = page.until("waited for the steps", lambda: [li.text.split(" (")[0] for li in page.find(".timeline li")])
+    assert [" ".join(line.split()[:3]) for line in lines[1:4]] == ["Signal approved-17 sent", "Step charge recorded", "Signal approved-17 received"], lines
     page.until("waited for the mark", lambda: [text for text in marks(page) if text.startswith("signal approved-17 sent at ")])
+    assert [text for text in marks(page) if text.startswith("step charge recorded at ")], marks(page)
 
 
 # --- dialogs ---

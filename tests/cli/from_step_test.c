@@ -65,12 +65,19 @@ static void test_retry_from_a_step(void **state)
         test_sql_bool(fx, "SELECT step_count IS NULL AND step_bytes IS NULL FROM tenon.task"));
 }
 
-/* Without a step all are kept, in their order. */
+/* Without a step all are kept, in their order and with their times. */
 static void test_retry_keeps_the_order(void **state)
 {
     struct fixture *fx = *state;
     int64_t id = dead_after_three(fx);
+    char *times = test_sql_text(fx, "SELECT step_times FROM tenon.dead");
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT t) FROM tenon.dead CROSS JOIN"
+                                      " unnest(step_times) t WHERE t < dead_at"),
+                     3);
     test_sql(fx, "SELECT tenon.retry(%lld)", (long long)id);
+    assert_true(test_sql_bool(fx, "SELECT step_times = '%s' FROM tenon.tasks WHERE id = %lld",
+                              times, (long long)id));
+    free(times);
     recorded_are(
         fx, id,
         "{reserve,charge,\"a letter\"} {\"charge\": 2, \"reserve\": 1, \"a letter\": 3} 99");
@@ -117,8 +124,11 @@ static void test_the_command(void **state)
     rows_dead(fx, "order", 2, "x");
     rows_dead(fx, "mail", 1, "x");
     test_sql(fx, "UPDATE tenon.dead SET steps = '{\"a\": 1, \"b\": 2, \"c\": 3}',"
-                 " step_names = '{c,b,a}' WHERE kind = 'order'");
+                 " step_names = '{c,b,a}', step_times = '{2026-03-29 01:00Z,2026-03-29 01:00:01.5Z,"
+             "2026-03-29 01:00:02Z}' WHERE kind = 'order'");
     SAYS(fx, "{\"c\": 3, \"b\": 2, \"a\": 1}", "show", "1");
+    SAYS(fx, "2026-03-29 01:00:01.500 UTC: b\n", "show", "1");
+    SAYS(fx, "\"step_times\" : {", "show", "1", "--json");
     FAILS(fx, 1, "task 1 has no step 'd'", "retry", "1", "--from-step", "d");
     FAILS(fx, 1, "were recorded: c, b, a.", "retry", "1", "--from-step", "d");
     SAYS(fx, "1 task retried", "retry", "1", "--from-step", "b");

@@ -242,7 +242,7 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
              " payload) SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
              " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
              " payload FROM tenon.task;"
-             "INSERT INTO tenon.task_step SELECT id + 1000000, 1, 'first', '1' FROM tenon.task");
+             "INSERT INTO tenon.task_step SELECT id + 1000000, now(), 1, 'first', '1' FROM tenon.task");
 }
 
 /* --- the verdict ----------------------------------------------------------------------------- */

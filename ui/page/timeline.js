@@ -26,11 +26,16 @@ function stretches(t, now) {
     return parts.filter((p) => p.to > p.from);
 }
 
-// {at, text}: when parents, children and signals of a task ended or were sent.
+// What a step is called: a signal that was sent before is one too.
+const recorded = (s) => (s.sent_at ? `signal ${s.name} received` : `step ${s.name} recorded`);
+
+// {at, text}: when parents and children ended, signals were sent, steps were recorded.
 function marks(r) {
     const ended = (word, list) => list.filter((o) => o.end_time).map((o) => ({ at: Date.parse(o.end_time), text: `${word} ${o.id} ended: ${o.state}` }));
+    const shown = r.steps.slice(-STEPS_MAX);
     return [...ended('parent', r.parents), ...ended('child', r.children),
-        ...r.steps.filter((s) => s.sent_at).map((s) => ({ at: Date.parse(s.sent_at), text: `signal ${s.name} sent` }))];
+        ...shown.filter((s) => s.sent_at).map((s) => ({ at: Date.parse(s.sent_at), text: `signal ${s.name} sent` })),
+        ...shown.filter((s) => s.at).map((s) => ({ at: Date.parse(s.at), text: recorded(s) }))];
 }
 
 function picture(t, r) {
@@ -56,17 +61,15 @@ function attempt(a) {
 
 const relative = (word, o) => el('li', { 'data-key': `${word}-${o.id}` }, `${word} `, link(`/tasks/${o.id}`, o.id), ` ${o.name ?? o.kind ?? ''} `, state(o.state), ' ', moment(o.end_time));
 
-// The newest steps. The database does not store their times.
-function steps(list) {
-    const shown = list.slice(-STEPS_MAX).map((s) => s.name).join(', '), more = list.length - STEPS_MAX;
-    return list.length > 0 && el('li', { 'data-key': 'steps' }, `Recorded the ${list.length === 1 ? 'step' : 'steps'} ${more > 0 ? `(${more} earlier ones), ` : ''}${shown}`);
-}
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-// The lines that have a time, in the order of their times.
+// The lines that have a time, in the order of their times; of the steps the newest.
 function past(t, r, line) {
+    const steps = r.steps.slice(-STEPS_MAX), earlier = r.steps.length - steps.length;
     const list = [{ at: t.created_at, node: line('Enqueued', t.created_at) },
         ...r.parents.filter((o) => o.end_time).map((o) => ({ at: o.end_time, node: relative('Parent', o) })),
-        ...r.steps.filter((s) => s.sent_at).map((s) => ({ at: s.sent_at, node: line(`Signal ${s.name} sent`, s.sent_at) })),
+        ...steps.filter((s) => s.sent_at).map((s) => ({ at: s.sent_at, node: line(`Signal ${s.name} sent`, s.sent_at) })),
+        ...steps.map((s, i) => ({ at: s.at, node: line(`${capital(recorded(s))}${i === 0 && earlier > 0 ? ` (after ${earlier} earlier ones)` : ''}`, s.at) })),
         ...t.attempts.map((a) => ({ at: a.ended_at, node: attempt(a) })),
         ...t.start_time && ['running', 'done'].includes(t.state) ? [{ at: t.start_time, node: line('Started', t.start_time) }] : []];
     return list.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).map((entry) => entry.node);
@@ -77,7 +80,7 @@ export function timeline(t, r) {
     const parts = stretches(t, Date.now()), first = parts[0], last = parts[parts.length - 1];
     return [picture(t, r),
         first && el('p', { class: 'dim ends', 'data-key': 'ends' }, el('span', {}, clock(new Date(first.from))), el('span', {}, took((last.to - first.from) / 1000)), el('span', {}, clock(new Date(last.to)))),
-        el('ol', { class: 'timeline', 'data-key': 'timeline' }, past(t, r, line), steps(r.steps),
+        el('ol', { class: 'timeline', 'data-key': 'timeline' }, past(t, r, line),
             r.parents.filter((o) => !o.end_time).map((o) => relative('Parent', o)),
             r.signal && line(`Waits for the signal ${r.signal.name} until`, r.signal.until),
             ['scheduled', 'retrying'].includes(t.state) && line('To run', t.run_at),
