@@ -151,7 +151,9 @@ function patchChildren(place, content) {
 
 function patchNow(place, content) {
     const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    place.style.minHeight = `${place.offsetHeight}px`; // a page that is shorter amid the change would lose its scroll position
     patchChildren(place, content);
+    place.style.minHeight = '';
     if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
 }
 
