@@ -9,7 +9,7 @@ WITH f AS MATERIALIZED (
     UNION
     SELECT unnest($3::bigint[])
 )
-SELECT cardinality(f.ids), f.next, s.id, s.id = ANY (f.ids), t.state, t.kind, t.queue, left(tenon.error_line(t.last_error), 60)
+SELECT cardinality(f.ids), f.next, s.id, s.id = ANY (f.ids), t.state, t.kind, t.queue, regexp_replace(left(tenon.error_line(t.last_error), 61), '^(.{57}).{4}$', E'\\1...')
 FROM f
 LEFT JOIN shown s ON true
 LEFT JOIN LATERAL (SELECT * FROM tenon.tasks WHERE id = s.id LIMIT 1) t ON true

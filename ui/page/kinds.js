@@ -75,7 +75,7 @@ export function kind(place, ctx) {
             el('dl', { class: 'numbers', 'data-key': 'numbers' }, pair('Dead', tasksOf(k, 'dead'), k.dead > 0 ? 'red' : null), pair('Ready', tasksOf(k, 'ready')),
                 pair('Running', tasksOf(k, 'running')), pair('Retrying', tasksOf(k, 'retrying')), pair('Scheduled', tasksOf(k, 'scheduled')),
                 pair('Failing', percent(total(l.failed), total(l.ended))), pair('Wait p50 · p95', percentiles(l, 'wait_s')), pair('Run p50 · p95', percentiles(l, 'run_s')),
-                pair('Workers', k.workers, k.workers === 0 ? 'amber' : null)),
+                pair('Workers', k.workers, k.workers > 0 ? null : k.ready > 0 ? 'red' : 'amber')),
             l.n > 0 && el('p', { class: 'dim', 'data-key': 'of' }, `The times are those of the newest ${count(l.n)} that ended.`),
             el('h2', { 'data-key': 'h' }, 'Defaults'), settings(k), graph(picture, null));
     };
