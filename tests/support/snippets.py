@@ -106,15 +106,11 @@ def marked(table, text):
 
 
 class Staying(Terminal):
-    """A command that stays, and is ready when it has said so."""
+    """A command that stays."""
 
-    def __init__(self, line, env, log):
-        super().__init__(line, env, log, fail, LIMIT_S)
+    def __init__(self, line, env):
+        super().__init__(line, env, fail, LIMIT_S)
         self.word = STAYS.match(line)[2]
-
-    def is_ready(self):
-        self.must_stay()
-        return all(word in self.said() for word in READY[self.word])
 
 
 class Reader:
@@ -159,9 +155,9 @@ class Reader:
     def stay(self, line):
         """Until it is ready; then it goes on while others run."""
         self.stayed += 1
-        command = Staying(line, self.env, HERE / f"stays{self.stayed}")
+        command = Staying(line, self.env)
         self.staying.append(command)
-        self.until(command.is_ready, line)
+        command.await_all(READY[command.word])
 
     def end(self, *words):
         for command in [c for c in self.staying if c.word in words]:

@@ -213,29 +213,19 @@ class Reader:
     def compare(self, block):
         wanted = pattern_of(block.text)
 
-        def is_so():
-            if wanted.fullmatch(self.before + self.output):
-                return True
-            if not LOOKS.match(self.command):
-                fail(block.text, f"it was:\n{self.before}{self.output}{self.others()}")
-            self.output = self.run(self.command)
-            return wanted.fullmatch(self.before + self.output)
-
-        self.until(is_so, block.text, "it was never printed")
-
-    def stay(self, block):
-        command = Terminal(block.text, self.first, BESIDE / f"terminal{len(self.staying)}", fail, LIMIT_S)
-        self.staying.append(command)
-        self.until(lambda: block.of in command.said(), block.text, f"no {block.of!r}")
-
-    def until(self, true, text, why):
         deadline = time.monotonic() + LIMIT_S
-        while not true():
+        while not wanted.fullmatch(self.before + self.output):
             for command in self.staying:
                 command.must_stay()
-            if time.monotonic() > deadline:
-                fail(text, f"{why} within {LIMIT_S} s: {self.before}{self.output}{self.others()}")
+            if not LOOKS.match(self.command) or time.monotonic() > deadline:
+                fail(block.text, f"it was:\n{self.before}{self.output}{self.others()}")
             time.sleep(0.05)
+            self.output = self.run(self.command)
+
+    def stay(self, block):
+        command = Terminal(block.text, self.first, fail, LIMIT_S)
+        self.staying.append(command)
+        command.await_all([block.of])
 
     def others(self):
         """What the other terminals show."""
