@@ -4,7 +4,7 @@
 /* only: all */
 /* clients/node, as it is installed: its own tests (clients/node/tests), on servers of a fixture.
  * */
-#include "tests/support/process.h"
+#include "tests/support/clients.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,22 +15,11 @@
 /* Run one of its tests in the project that `script/node-env WHICH` makes. */
 static void node_test(struct fixture *fx, const char *which, const char *test)
 {
-    char script[600], program[300];
-    (void)snprintf(script, sizeof script,
-                   "cd '%s' && env=$(script/node-env %s) && cd \"$env\" &&"
-                   " exec node --test tests/%s.test.js",
-                   repository, which, test);
-    (void)snprintf(program, sizeof program, "TENON=%s", tenon_program);
-    const char *const argv[] = {"sh", "-c", script, NULL};
-    const char *const env[] = {program, NULL};
-    struct process *p = process_spawn(fx, argv, env);
-    int status = process_wait(p, NODE_TEST_MS);
-    char *said = file_text(p->out), *log = file_text(p->log);
-    if (status != 0) {
-        fail_msg("exit code %d: %s%s", status, said, log);
-    }
-    free(said);
-    free(log);
+    int status = clients_run(fx, NODE_TEST_MS, NULL,
+                             "env=$(script/node-env %s) && cd \"$env\" &&"
+                             " exec node --test tests/%s.test.js",
+                             which, test);
+    assert_int_equal(status, 0);
 }
 
 static void test_enqueue(void **state)

@@ -5,42 +5,28 @@
 /* clients/python, as it is installed: its own tests (clients/python/tests), on servers of a
  * fixture.
  * */
-#include "tests/support/process.h"
-#include "tests/support/producer.h"
+#include "tests/support/clients.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PYTEST_MS 280000
 
 /* Run these of its tests in the environment that `script/python-env WHICH` makes; false: there is
- * no such Python.
- * */
+ * no such Python. */
 static bool pytest(struct fixture *fx, const char *which, const char *tests)
 {
-    char script[1024], directory[256];
-    (void)snprintf(directory, sizeof directory, "TMPDIR=%s", fx->dir);
-    (void)snprintf(script, sizeof script,
-                   "cd '%s' && env=$(script/python-env %s) && cd clients/python/tests &&"
-                   " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x"
-                   " --tb=short %s",
-                   repository, which, tests);
-    const char *const argv[] = {"sh", "-c", script, NULL};
-    char program[300];
-    (void)snprintf(program, sizeof program, "TENON=%s", tenon_program);
-    const char *const env[] = {directory, program, NULL};
-    struct process *p = process_spawn(fx, argv, env);
-    int status = process_wait(p, PYTEST_MS);
-    char *said = file_text(p->out), *log = file_text(p->log);
-    if (status != 0 && status != 69) {
-        fail_msg("exit code %d: %s%s", status, said, log);
-    }
+    char *said;
+    int status = clients_run(
+        fx, PYTEST_MS, &said,
+        "export TMPDIR='%s' && env=$(script/python-env %s) && cd clients/python/tests &&"
+        " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x --tb=short %s",
+        fx->dir, which, tests);
     const char *line = strstr(said, "ran: ");
     if (line) {
         print_message("%.*s\n", (int)strcspn(line, "\n"), line);
     }
     free(said);
-    free(log);
     return status == 0;
 }
 
