@@ -39,17 +39,17 @@ func TestOutcomesOfErrors(t *testing.T) {
 		err  error
 		want tenontest.Ended
 	}{
-		"an error":   {errors.New("a"), tenontest.Ended{Outcome: "failed", Error: "a"}},
+		"an error":   {errors.New("a"), tenontest.Ended{Outcome: "failed", Error: "a", ErrorClass: "error"}},
 		"its type":   {fmt.Errorf("b: %w", noFile), tenontest.Ended{Outcome: "failed", Error: "b: open /nowhere: no such file or directory", ErrorClass: "fs.PathError"}},
 		"SQLSTATE":   {fmt.Errorf("c: %w", state{}), tenontest.Ended{Outcome: "failed", Error: "c: state", ErrorClass: "23505"}},
 		"dead":       {tenon.Dead(noFile), tenontest.Ended{Outcome: "dead", Error: noFile.Error(), ErrorClass: "fs.PathError"}},
-		"dead, nil":  {tenon.Dead(nil), tenontest.Ended{Outcome: "dead", Error: "dead"}},
-		"retry":      {tenon.RetryAfter(time.Minute, errors.New("d")), tenontest.Ended{Outcome: "failed", Error: "d", Delay: time.Minute}},
+		"dead, nil":  {tenon.Dead(nil), tenontest.Ended{Outcome: "dead", Error: "dead", ErrorClass: "error"}},
+		"retry":      {tenon.RetryAfter(time.Minute, errors.New("d")), tenontest.Ended{Outcome: "failed", Error: "d", ErrorClass: "error", Delay: time.Minute}},
 		"snooze":     {fmt.Errorf("busy: %w", tenon.Snooze(30*time.Second)), tenontest.Ended{Outcome: "snooze", Error: "busy: snoozed for 30s", Delay: 30 * time.Second}},
 		"interrupt":  {fmt.Errorf("e: %w", tenon.ErrInterrupted), tenontest.Ended{Outcome: "interrupted"}},
-		"cancelled":  {context.Canceled, tenontest.Ended{Outcome: "failed", Error: "context canceled"}}, // of a context of its own
+		"cancelled":  {context.Canceled, tenontest.Ended{Outcome: "failed", Error: "context canceled", ErrorClass: "error"}}, // of a context of its own
 		"joined":     {errors.Join(errors.New("x"), noFile), tenontest.Ended{Outcome: "failed", Error: "x\n" + noFile.Error(), ErrorClass: "fs.PathError"}},
-		"no message": {errors.New(""), tenontest.Ended{Outcome: "failed"}},
+		"no message": {errors.New(""), tenontest.Ended{Outcome: "failed", ErrorClass: "error"}},
 	} {
 		c.want.Kind, c.want.Steps = "k", map[string]json.RawMessage{}
 		got := running(t, func(context.Context, *tenon.Task[json.RawMessage]) (any, error) { return nil, c.err })
@@ -70,6 +70,10 @@ func TestPanics(t *testing.T) {
 	})
 	if got.Outcome != "failed" || got.ErrorClass != "fs.PathError" || !strings.HasPrefix(got.Error, "panic: x : file already exists\n") ||
 		!strings.Contains(got.Error, "TestPanics") {
+		t.Errorf("%+v", got)
+	}
+	got = running(t, func(context.Context, *tenon.Task[json.RawMessage]) (any, error) { panic(errors.New("x")) })
+	if got.ErrorClass != "panic" {
 		t.Errorf("%+v", got)
 	}
 	got = running(t, func(context.Context, *tenon.Task[json.RawMessage]) (any, error) { runtime.Goexit(); return nil, nil })

@@ -122,7 +122,7 @@ func wasStopped(ctx context.Context, err error) bool {
 func panicked(why any, hides bool) reply {
 	text, class := fmt.Sprintf("panic: %v", why), "panic"
 	if err, ok := why.(error); ok {
-		if named := classOf(err); named != "" {
+		if named := classOf(err); named != plain {
 			class = named
 		}
 	}
@@ -149,19 +149,24 @@ func message(err error, hides bool) string {
 	var invalid *invalidPayload
 	var sealed *SecretError
 	if hides && !errors.As(err, &sealed) && (!errors.As(err, &said) || errors.As(err, &invalid)) {
-		return strings.TrimSpace(classOf(err) + " (its message is not kept, because the task is secret)")
+		return classOf(err) + " (its message is not kept, because the task is secret)"
 	}
 	return cut(err.Error(), errorBytesMax)
 }
 
+const plain = "error"
+
 // classOf groups errors: by their SQLSTATE, or by the first type of their own among the wrapped ones, such as fs.PathError.
-// "" lets the worker take it from the text.
+// Others are "error": the first word of their text, which the worker would take, says less.
 func classOf(err error) string {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) && state.SQLState() != "" {
 		return state.SQLState()
 	}
-	return cut(typeName(err), classBytesMax)
+	if name := typeName(err); name != "" {
+		return cut(name, classBytesMax)
+	}
+	return plain
 }
 
 func typeName(err error) string {
