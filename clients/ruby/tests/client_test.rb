@@ -38,6 +38,12 @@ class ClientTest < Minitest::Test
                   { level: "warning", message: "\ufffd", fields: { logger: "shop" } }], said)
   end
 
+  def test_an_error_that_cannot_be_described
+    task = Tenon::Task.new({ "id" => 1, "timeout_ms" => 1000 }) { |_line| flunk }
+    reply = Tenon::Reply.to(task) { raise Tenon::Retry.new("busy", after: "soon") }
+    assert_equal({ outcome: "failed", error: "an error that cannot be described: Tenon::Retry, ArgumentError" }, reply)
+  end
+
   def test_options_are_checked
     error = assert_raises(ArgumentError) { Tenon.enqueue(connection, "echo", {}, prio: 3) }
     assert_match(/\Ano option :prio; there are queue, /, error.message)

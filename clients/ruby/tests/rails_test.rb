@@ -66,6 +66,16 @@ class RailsTest < Minitest::Test
     assert_match(/\[task \d+\].*the report weekly/, log)
   end
 
+  # The error of the task has it, and the worker keeps 4,096 bytes of the job's own lines.
+  def test_the_log_has_no_backtrace
+    in_shop('ReportJob.perform_later("broken")')
+    settle
+    log = shop("#{CLIENT}/exe/tenon_worker", "--until-empty", "--stderr").lines.grep_v(/\Ats=/)
+    assert(log.any?(/\[task \d+\].*Error performing ReportJob.*division by zero/), log.join)
+    refute(log.any?(/:in [`'].*perform/), log.join)
+    assert_match(/in [`'].*perform/, @connection.exec("SELECT last_error FROM tenon.task").getvalue(0, 0))
+  end
+
   def test_sync
     in_shop("")
     first = shop("bin/rails", "tenon:sync").lines.map(&:chomp).sort

@@ -33,6 +33,12 @@ module Tenon
     end
 
     def failed(task, error)
+      described_outcome(task, error)
+    rescue StandardError, SystemStackError => e # of the error's own methods, or its delay
+      { outcome: "failed", error: "an error that cannot be described: #{error.class}, #{e.class}" }
+    end
+
+    def described_outcome(task, error)
       case error
       when Interrupted then { outcome: "interrupted" }
       when Snooze then { outcome: "snooze", error: cut(error.message), **delay(error) }

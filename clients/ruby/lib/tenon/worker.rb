@@ -7,6 +7,14 @@ require "tenon/program"
 module Tenon
   # What exe/tenon_worker does: the worker, and each of the children that it starts.
   module Worker
+    # ActiveJob logs an error with its backtrace, which the error of the task has. It would leave no room for the job's own lines, of
+    # which the worker keeps 4,096 bytes.
+    module OneLine
+      def error(progname = nil)
+        super(progname) { yield.to_s.lines.first.to_s.chomp }
+      end
+    end
+
     USAGE = <<~TEXT.freeze
       usage: tenon_worker [-r FILE]... [OPTION OF tenon worker]...
              tenon_worker dev [-r FILE]... [OPTION OF tenon dev]... [PATH]...
@@ -79,6 +87,7 @@ module Tenon
       %w[ActiveRecord::Base ActiveJob::Base ActionMailer::Base].each do |name|
         name.safe_constantize&.logger = rails.logger
       end
+      ::ActiveJob::LogSubscriber.prepend(OneLine) if defined?(::ActiveJob::LogSubscriber)
       Tenon.around { |task, run| rails.logger.tagged("task #{task.id}") { run.call } }
     end
   end
