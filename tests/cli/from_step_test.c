@@ -125,7 +125,7 @@ static void test_the_command(void **state)
     rows_dead(fx, "mail", 1, "x");
     test_sql(fx, "UPDATE tenon.dead SET steps = '{\"a\": 1, \"b\": 2, \"c\": 3}',"
                  " step_names = '{c,b,a}', step_times = '{2026-03-29 01:00Z,2026-03-29 01:00:01.5Z,"
-             "2026-03-29 01:00:02Z}' WHERE kind = 'order'");
+                 "2026-03-29 01:00:02Z}' WHERE kind = 'order'");
     SAYS(fx, "{\"c\": 3, \"b\": 2, \"a\": 1}", "show", "1");
     SAYS(fx, "2026-03-29 01:00:01.500 UTC: b\n", "show", "1");
     SAYS(fx, "\"step_times\" : {", "show", "1", "--json");

@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql 130ab2966d22e34f6cc201a953b1923f45e46008ac6e0b4191f3cf564d4229e4
--- rest 50ed85bcbd0225e53231c3c5826c302f01ca11ac36eb8efbbe40811214019c2a
+-- has sql/tables.sql 6833bed56d10b9184189bb8fcc68bf585c5b84270b6f819bd4cbb352b72d4758
+-- rest 475a1bef676447660ce33ce9b92201980bd6b1e2efe1d6c94768925a1eb4dd80
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -87,6 +87,14 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'undo' THEN '{blocked,scheduled,ready}'
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
+
+CREATE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $_$
+    SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
+$_$;
 
 CREATE FUNCTION tenon.added_bytes(name text, value_bytes bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -1345,11 +1353,10 @@ CREATE FUNCTION tenon.delete_messages(ids bigint[] DEFAULT NULL::bigint[], excha
     AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, ids IS NULL);
+    n integer := cardinality(picked);
 BEGIN
     UPDATE tenon.message m SET expires_at = '-infinity', retry_at = CASE WHEN m.failed_at IS NOT NULL THEN clock_timestamp() END WHERE m.id = ANY (picked);
-    GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tenon.note_audit('delete_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
@@ -2597,9 +2604,7 @@ CREATE FUNCTION tenon.fold_minutes() RETURNS void
     ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
        SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
            failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
-           run_us = m.run_us + excluded.run_us,
-           waits = ARRAY(SELECT coalesce(u.a, 0) + coalesce(u.b, 0) FROM unnest(m.waits, excluded.waits) WITH ORDINALITY u (a, b, i) ORDER BY u.i),
-           runs = ARRAY(SELECT coalesce(u.a, 0) + coalesce(u.b, 0) FROM unnest(m.runs, excluded.runs) WITH ORDINALITY u (a, b, i) ORDER BY u.i);
+           run_us = m.run_us + excluded.run_us, waits = tenon.add_counts(m.waits, excluded.waits), runs = tenon.add_counts(m.runs, excluded.runs);
     DELETE FROM tenon.minute WHERE minute < now() - interval '74 hours';
 $$;
 
@@ -2897,6 +2902,35 @@ CREATE FUNCTION tenon.intake_begin(queue text, OUT payload_bytes_max integer, OU
 BEGIN
     payload_bytes_max := (tenon.settings()).payload_bytes_max;
     SELECT p.next_offset INTO next_offset FROM tenon.stream_place p WHERE p.stream = queue;
+END $$;
+
+CREATE FUNCTION tenon.intake_note(host text, pid integer, version text, up_ms bigint, sources jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET standard_conforming_strings TO 'on'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    at      timestamptz := clock_timestamp();
+    started timestamptz := at - up_ms * interval '1 ms';
+    queues  text[] := ARRAY(SELECT s ->> 'queue' FROM jsonb_array_elements(sources) s);
+BEGIN
+    DELETE FROM tenon.intake i
+     WHERE i.host = host AND i.pid = pid AND i.queue <> ALL (queues)
+        OR i.queue = ANY (queues) AND i.seen_at < least(started, at - interval '1 min');
+    INSERT INTO tenon.intake AS i (queue, host, pid, is_stream, version, started_at, seen_at, taken, repeated, rejected, kept, unkeyed,
+                                   rejected_at, unkeyed_at, error, error_since)
+    SELECT s.queue, host, pid, s.is_stream, left(version, 100), started, at, s.taken, s.repeated, s.rejected, s.kept, s.unkeyed,
+           CASE WHEN s.rejected > 0 THEN at END, CASE WHEN s.unkeyed > 0 THEN at END, left(s.error, 1000), CASE WHEN s.error IS NOT NULL THEN at END
+      FROM jsonb_to_recordset(sources) s (queue text, is_stream boolean, taken bigint, repeated bigint, rejected bigint, kept bigint,
+                                          unkeyed bigint, error text)
+     ORDER BY s.queue
+        ON CONFLICT ON CONSTRAINT intake_pkey DO UPDATE
+       SET is_stream = excluded.is_stream, version = excluded.version, started_at = excluded.started_at, seen_at = excluded.seen_at,
+           taken = excluded.taken, repeated = excluded.repeated, rejected = excluded.rejected, kept = excluded.kept, unkeyed = excluded.unkeyed,
+           rejected_at = CASE WHEN excluded.rejected > i.rejected OR i.seen_at < started THEN excluded.rejected_at ELSE i.rejected_at END,
+           unkeyed_at = CASE WHEN excluded.unkeyed > i.unkeyed OR i.seen_at < started THEN excluded.unkeyed_at ELSE i.unkeyed_at END,
+           error = excluded.error, error_since = CASE WHEN excluded.error IS NOT NULL THEN coalesce(i.error_since, at) END;
 END $$;
 
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
@@ -3978,6 +4012,23 @@ BEGIN
     RETURN true;
 END $$;
 
+CREATE FUNCTION tenon.lock_messages(ids bigint[], exchange text, only_refused boolean) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_exchange(exchange);
+    IF num_nonnulls(ids, exchange) <> 1 THEN
+        PERFORM tenon.refuse_call('neither or both of ids and exchange are given', 'Give the numbers of messages, or an exchange for all that it refused.');
+    END IF;
+    IF cardinality(ids) > 100000 THEN
+        PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
+    END IF;
+    RETURN ARRAY(SELECT m.id FROM tenon.message m
+                  WHERE (m.id = ANY (ids) OR ids IS NULL AND m.exchange = exchange) AND (m.failed_at IS NOT NULL OR NOT only_refused)
+                  ORDER BY m.id LIMIT 100000 FOR UPDATE);
+END $$;
+
 CREATE FUNCTION tenon.lock_order(order_key text) RETURNS void
     LANGUAGE sql
     AS $_$ SELECT pg_advisory_xact_lock(hashtextextended('tenon order ' || $1, 0)) $_$;
@@ -4242,22 +4293,6 @@ CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
     AS $$
     SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
 $$;
-
-CREATE FUNCTION tenon.messages_of(ids bigint[], exchange text) RETURNS bigint[]
-    LANGUAGE plpgsql STABLE
-    AS $$
-#variable_conflict use_variable
-BEGIN
-    PERFORM tenon.check_exchange(exchange);
-    IF num_nonnulls(ids, exchange) <> 1 THEN
-        PERFORM tenon.refuse_call('neither or both of ids and exchange are given', 'Give the numbers of messages, or an exchange for all that it refused.');
-    END IF;
-    IF cardinality(ids) > 100000 THEN
-        PERFORM tenon.refuse('ids', format('of %s elements', cardinality(ids)), 'at most 100000 numbers');
-    END IF;
-    RETURN ARRAY(SELECT m.id FROM tenon.message m
-                  WHERE m.id = ANY (ids) OR ids IS NULL AND m.failed_at IS NOT NULL AND m.exchange = exchange LIMIT 100000);
-END $$;
 
 CREATE FUNCTION tenon.messages_wait() RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -4947,6 +4982,7 @@ DECLARE
     k integer;
     starts integer;
     seen integer;
+    intakes integer;
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -4977,7 +5013,10 @@ BEGIN
     DELETE FROM tenon.seen WHERE ctid = ANY (ARRAY(
         SELECT e.ctid FROM tenon.seen e WHERE e.until < now() ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS seen = ROW_COUNT;
-    RETURN n + m + starts + k + seen + tenon.sweep_history(most) + tenon.purge_kept(most)
+    DELETE FROM tenon.intake WHERE ctid = ANY (ARRAY(
+        SELECT i.ctid FROM tenon.intake i WHERE i.seen_at < now() - interval '1 day' LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS intakes = ROW_COUNT;
+    RETURN n + m + starts + k + seen + intakes + tenon.sweep_history(most) + tenon.purge_kept(most)
          + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
@@ -5569,25 +5608,27 @@ CREATE FUNCTION tenon.relay_done(token bigint, done bigint[], expired bigint[], 
     SET jit TO 'off'
     AS $$
 DECLARE
-    keep boolean := (tenon.settings()).outbox_keep > interval '0';
-    keys text[];
+    keep  boolean := (tenon.settings()).outbox_keep > interval '0';
+    ended bigint[] := done || expired;
+    next  bigint[];
 BEGIN
     PERFORM tenon.hold_relay(token);
+    next := ARRAY(SELECT n.id FROM (SELECT DISTINCT m.order_key AS key FROM tenon.message m WHERE m.id = ANY (ended) AND m.order_key IS NOT NULL) k
+                   CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key AND q.id NOT IN (SELECT unnest(ended))
+                                        ORDER BY q.id LIMIT 1) n);
+    IF next <> '{}' THEN
+        PERFORM FROM tenon.message m WHERE m.id = ANY (ended || next) ORDER BY m.id FOR UPDATE;
+    END IF;
     WITH gone AS (
-        DELETE FROM tenon.message m WHERE m.id = ANY (done || expired) RETURNING m.*
-    ), kept AS (
-        INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
-                                        trace, published_by, body)
-        SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
-               g.trace, g.published_by, g.body
-          FROM gone g WHERE keep AND g.id = ANY (done))
-    SELECT array_agg(DISTINCT g.order_key) INTO keys FROM gone g WHERE g.order_key IS NOT NULL;
+        DELETE FROM tenon.message m WHERE m.id = ANY (ended) RETURNING m.*
+    )
+    INSERT INTO tenon.message_sent (sent_at, id, created_at, exchange, routing_key, order_key, message_id, content_type, headers, properties,
+                                    trace, published_by, body)
+    SELECT clock_timestamp(), g.id, g.created_at, g.exchange, g.routing_key, g.order_key, g.message_id, g.content_type, g.headers, g.properties,
+           g.trace, g.published_by, g.body
+      FROM gone g WHERE keep AND g.id = ANY (done);
     WITH free AS (
-        UPDATE tenon.message m SET held = false
-         WHERE m.id = ANY (ARRAY(SELECT f.id FROM unnest(keys) k (key)
-                                  CROSS JOIN LATERAL (SELECT q.id FROM tenon.message q WHERE q.order_key = k.key ORDER BY q.id LIMIT 1) f))
-           AND m.held
-        RETURNING m.id, m.order_key)
+        UPDATE tenon.message m SET held = false WHERE m.id = ANY (next) AND m.held RETURNING m.id, m.order_key)
     SELECT min(f.id), max(f.id) INTO first, last FROM free f WHERE f.order_key NOT IN (SELECT unnest(busy));
 END $$;
 
@@ -5605,7 +5646,7 @@ BEGIN
        SET failed_at = clock_timestamp(), tries = m.tries + 1, error = left(f.error, 8192),
            retry_at = CASE WHEN m.expires_at = '-infinity' THEN clock_timestamp()
                            WHEN f.retry THEN clock_timestamp() + interval '1 second' * power(2, least(m.tries, 6)) END
-      FROM unnest(ids, errors, retries) f (id, error, retry)
+      FROM (SELECT * FROM unnest(ids, errors, retries) u (id, error, retry) ORDER BY u.id) f
      WHERE m.id = f.id;
 END $$;
 
@@ -5688,7 +5729,7 @@ BEGIN
     WITH again AS (
         UPDATE tenon.message m SET failed_at = NULL, retry_at = NULL
          WHERE m.id = ANY (ARRAY(SELECT f.id FROM tenon.message f
-                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000))
+                                  WHERE f.retry_at <= clock_timestamp() ORDER BY f.retry_at LIMIT 10000 FOR UPDATE SKIP LOCKED))
         RETURNING m.id)
     SELECT min(a.id) INTO retried FROM again a;
     SELECT m.id INTO first_above FROM tenon.message m WHERE NOT m.held AND m.failed_at IS NULL AND m.id > settled ORDER BY m.id LIMIT 1;
@@ -6110,12 +6151,10 @@ CREATE FUNCTION tenon.retry_messages(ids bigint[] DEFAULT NULL::bigint[], exchan
     AS $$
 #variable_conflict use_variable
 DECLARE
-    picked bigint[] := tenon.messages_of(ids, exchange);
-    n integer;
+    picked bigint[] := tenon.lock_messages(ids, exchange, true);
+    n integer := cardinality(picked);
 BEGIN
-    UPDATE tenon.message m SET retry_at = clock_timestamp()
-     WHERE m.id = ANY (picked) AND m.failed_at IS NOT NULL;
-    GET DIAGNOSTICS n = ROW_COUNT;
+    UPDATE tenon.message m SET retry_at = clock_timestamp() WHERE m.id = ANY (picked);
     PERFORM tenon.note_audit('retry_messages', jsonb_strip_nulls(jsonb_build_object('ids', ids, 'exchange', exchange)), n);
     PERFORM tenon.call_relay();
     RETURN n;
@@ -6146,7 +6185,7 @@ VALUES
     -- tenon intake enqueues, and nothing else. Rows of tenon.producer confine it as well.
     ('intake', 'USAGE', 'schema', '{tenon}', NULL),
     ('intake', 'SELECT', 'table', '{migration}', NULL),
-    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,copied}', NULL),
+    ('intake', 'EXECUTE', 'function', '{intake_begin,take_in,intake_note,copied}', NULL),
     -- Everything may be read.
     ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
@@ -6169,7 +6208,7 @@ VALUES
     ('worker', 'SELECT', 'sequence', '{history_part,log_line_part}', NULL),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
     ('worker', 'SELECT', 'table', '{kind}', '{history_keep}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{add_counts,copied,requeue,needs_note,record_end,record_end_of,progress_kept,log_fields_kept,printed_bytes,record_steps,steps_of,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,paused,task,worker,lock,chore_failure}', NULL),
@@ -8609,6 +8648,25 @@ CREATE TABLE tenon.history_2 (
 
 ALTER TABLE ONLY tenon.history_2 REPLICA IDENTITY FULL;
 
+CREATE TABLE tenon.intake (
+    queue text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    is_stream boolean NOT NULL,
+    version text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    taken bigint NOT NULL,
+    repeated bigint NOT NULL,
+    rejected bigint NOT NULL,
+    kept bigint NOT NULL,
+    unkeyed bigint NOT NULL,
+    rejected_at timestamp with time zone,
+    unkeyed_at timestamp with time zone,
+    error text,
+    error_since timestamp with time zone
+);
+
 CREATE TABLE tenon.kind (
     name text NOT NULL,
     queue text,
@@ -9104,39 +9162,39 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:49:29.657511+00', '2026-11-28 17:49:29.657511+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:02:09.394608+00', '2026-11-28 18:02:09.394608+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, false, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:49:24.670133+00', 4, 1, 1, 1, '2026-11-28 17:49:24.571424+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 17:49:24.670347+00', 14, 1, 1, 1, '2026-11-28 17:49:24.571424+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:02:04.283302+00', 4, 1, 1, 1, '2026-11-28 18:02:04.212279+00', '5b428975-0709-4146-baf9-e22c25f29c80', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:02:04.283731+00', 14, 1, 1, 1, '2026-11-28 18:02:04.212279+00', '5b428975-0709-4146-baf9-e22c25f29c80', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 17:49:23.798104+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 17:49:23.841408+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 17:49:23.934684+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 17:49:23.938658+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 17:49:23.966575+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 17:49:23.967223+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:49:23.967611+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 17:49:23.968048+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:49:23.98344+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:49:24.003058+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:02:03.797416+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 18:02:03.818518+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 18:02:03.83911+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 18:02:03.839939+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 18:02:03.849568+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 18:02:03.850059+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:02:03.850408+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 18:02:03.850749+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:02:03.861238+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:02:03.875947+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 17:49:24.668302+00', 4, '2026-11-28 17:49:24.033989+00', '2026-11-28 17:49:24.571424+00', '2026-11-28 17:49:24.033989+00', NULL, '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 18:02:04.272716+00', 4, '2026-11-28 18:02:03.895138+00', '2026-11-28 18:02:04.212279+00', '2026-11-28 18:02:03.895138+00', NULL, '5b428975-0709-4146-baf9-e22c25f29c80', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 17:49:24.085381+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 18:02:03.927221+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:49:24.091225+00');
 INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 17:49:24.091119+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:02:03.931663+00');
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:02:03.931576+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 17:49:29.399158+00', 2);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 18:02:08.665742+00', 2);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 17:49:24.210733+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 17:49:24.240466+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 17:49:24.251421+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 18:02:03.996217+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 18:02:04.023164+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 18:02:04.027096+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
@@ -9147,17 +9205,17 @@ INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.040189+00', 5, '2026-11-28 17:49:24.039035+00', NULL, '2026-11-28 17:49:24.039035+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.635177+00', 1, '2026-11-28 17:49:24.007348+00', '2026-11-28 17:49:24.571424+00', '2026-11-28 17:49:24.007348+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.635239+00', 2, '2026-11-28 17:49:24.009055+00', '2026-11-28 17:49:24.571424+00', '2026-11-28 17:49:24.009055+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.743619+00', 3, '2026-11-28 17:49:24.009471+00', '2026-11-28 17:49:24.571424+00', '2026-11-28 17:49:24.009471+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.816093+00', 32, '2026-11-28 17:49:24.241695+00', '2026-11-28 17:49:24.670728+00', '2026-11-28 17:49:24.241695+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.81617+00', 33, '2026-11-28 17:49:24.252057+00', '2026-11-28 17:49:24.670728+00', '2026-11-28 17:49:24.252057+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.835357+00', 28, '2026-11-28 17:49:24.215377+00', '2026-11-28 17:49:24.670728+00', '2026-11-28 17:49:24.215377+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:24.835612+00', 23, '2026-11-28 17:49:24.674822+00', '2026-11-28 17:49:24.743811+00', '2026-11-28 17:49:24.167279+00', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 17:49:25.067253+00', 6, '2026-11-28 17:49:24.064167+00', NULL, '2026-11-28 17:49:24.064167+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 17:49:25.064136+00', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:03.900631+00', 5, '2026-11-28 18:02:03.899389+00', NULL, '2026-11-28 18:02:03.899389+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.251246+00', 2, '2026-11-28 18:02:03.884107+00', '2026-11-28 18:02:04.212279+00', '2026-11-28 18:02:03.884107+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.251398+00', 3, '2026-11-28 18:02:03.884541+00', '2026-11-28 18:02:04.212279+00', '2026-11-28 18:02:03.884541+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.305884+00', 1, '2026-11-28 18:02:03.879772+00', '2026-11-28 18:02:04.212279+00', '2026-11-28 18:02:03.879772+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.323953+00', 33, '2026-11-28 18:02:04.027806+00', '2026-11-28 18:02:04.284358+00', '2026-11-28 18:02:04.027806+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.337771+00', 28, '2026-11-28 18:02:04.005074+00', '2026-11-28 18:02:04.284358+00', '2026-11-28 18:02:04.005074+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.337839+00', 32, '2026-11-28 18:02:04.024489+00', '2026-11-28 18:02:04.284358+00', '2026-11-28 18:02:04.024489+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.449027+00', 23, '2026-11-28 18:02:04.330439+00', '2026-11-28 18:02:04.419268+00', '2026-11-28 18:02:03.975288+00', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:02:04.911262+00', 6, '2026-11-28 18:02:03.911235+00', NULL, '2026-11-28 18:02:03.911235+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 18:02:04.911217+00', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713280906013640184, 13572, 16495, NULL, '2026-11-28 17:49:23.460424+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713284166575128436, 13572, 16495, NULL, '2026-11-28 18:02:03.539174+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9167,83 +9225,83 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 17:49:24.654604+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 18:02:04.321179+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 17:49:24.743811+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 18:02:04.419268+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 17:49:24.145828+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 17:49:24.146645+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 17:49:24.168374+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 17:49:24.191127+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 17:49:24.191127+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 17:49:24.191951+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 17:49:24.191951+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 17:49:24.143336+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 17:49:24.18705+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 17:49:24.18705+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 18:02:03.964465+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 18:02:03.965142+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 18:02:03.976027+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 18:02:03.989765+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 18:02:03.989765+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 18:02:03.990421+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 18:02:03.990421+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 18:02:03.962038+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 18:02:03.987355+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 18:02:03.987355+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 17:49:23.021119+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 18:02:03.166503+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'done', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 7, 7, 7, 0, 0, 3060442, 346000, '{0,0,0,0,1,0,3,3}', '{0,0,0,5,2}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'bad', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 1, 0, 1, 1, 537435, 29000, '{0,0,0,0,0,0,0,1}', '{0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'flaky', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 1, 0, 1, 0, 461990, 29000, '{0,0,0,0,0,0,1}', '{0,0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'stuck', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 3, 0, 0, 0, 0, 574970, 0, '{0,0,0,1,1,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'stepped', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 0, 0, 0, 0, 461799, 0, '{0,0,0,0,0,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 17:49:00+00', 'default', 'waits', '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 1, 1, 0, 0, 461729, 434000, '{0,0,0,0,0,0,1}', '{0,0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'done', '5b428975-0709-4146-baf9-e22c25f29c80', 7, 7, 7, 0, 0, 1872951, 195000, '{0,0,0,0,1,0,6}', '{0,0,2,5}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'bad', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 1, 0, 1, 1, 317141, 28000, '{0,0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'flaky', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 1, 0, 1, 0, 269041, 28000, '{0,0,0,0,0,0,1}', '{0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'stuck', '5b428975-0709-4146-baf9-e22c25f29c80', 3, 0, 0, 0, 0, 384787, 0, '{0,0,0,1,1,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'stepped', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 0, 0, 0, 0, 268880, 0, '{0,0,0,0,0,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:02:00+00', 'default', 'waits', '5b428975-0709-4146-baf9-e22c25f29c80', 1, 1, 1, 0, 0, 268817, 416000, '{0,0,0,0,0,0,1}', '{0,0,0,0,0,0,1}');
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 17:49:23.531904+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 17:49:23.606777+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 17:49:23.649004+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 17:49:23.683365+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 18:02:03.565675+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 18:02:03.623461+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 18:02:03.681933+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 18:02:03.723496+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 17:49:23.994255+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 18:02:03.875508+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 17:49:23.972691+00', '2027-11-29 17:49:23.972691+00', '2027-11-29 17:49:23.972691+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 18:02:03.858762+00', '2027-11-29 18:02:03.858762+00', '2027-11-29 18:02:03.858762+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', 8664861231619309077, -5471421381995057787);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -3187970413121677111, 8527630601506118900);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 17:49:24.074105+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 18:02:03.915634+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 17:49:24.085381+00', '2026-11-28 17:49:24.085381+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 17:49:24.090707+00', '2026-11-28 17:49:24.090707+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 17:49:24.091119+00', '2026-11-28 17:49:24.091119+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 17:49:24.091225+00', '2026-11-28 17:49:24.091225+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 17:49:24.097356+00', '2026-11-28 17:49:24.097356+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 17:49:24.097407+00', '2026-11-28 17:49:24.097407+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 17:49:24.097415+00', '2026-11-28 17:49:24.097415+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 17:49:24.125395+00', '2026-11-28 17:49:24.125395+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 17:49:24.126527+00', '2026-11-28 17:49:24.126527+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 17:49:24.145828+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.145828+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 17:49:24.146645+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.146645+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 17:49:24.168374+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.168374+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 17:49:24.674769+00', '2026-11-28 17:49:24.143336+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:49:24.743811+00', 340868503057501471, NULL, '06e555c5-36b4-42dc-9298-673fb4e6f4d6', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 17:49:24.110766+00', '2026-11-28 17:49:24.110766+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:49:24.571424+00', -8678143940707754096, NULL, '06e555c5-36b4-42dc-9298-673fb4e6f4d6', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 17:49:24.109625+00', '2026-11-28 17:49:24.109625+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 17:49:24.571424+00', 8107320449667346693, NULL, '06e555c5-36b4-42dc-9298-673fb4e6f4d6', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 17:49:24.109695+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.993225+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-29 03:07:42.956689+00', '2026-11-28 17:49:24.109434+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 17:49:24.191127+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.191127+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 17:49:24.191951+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.191951+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 17:49:24.220801+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 17:49:24.220801+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 17:49:24.241349+00', '2026-11-28 17:49:24.241349+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 17:49:24.630083+00', '2026-11-28 17:49:24.630083+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T17:49:24.033989+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 17:49:24.702194+00', '2026-11-28 17:49:24.18705+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 17:49:24.88201+00', '2026-11-28 17:49:24.219533+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 17:49:24.92728+00', -1038914344183408711, NULL, '06e555c5-36b4-42dc-9298-673fb4e6f4d6', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:02:03.927221+00', '2026-11-28 18:02:03.927221+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 18:02:03.931278+00', '2026-11-28 18:02:03.931278+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:02:03.931576+00', '2026-11-28 18:02:03.931576+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:02:03.931663+00', '2026-11-28 18:02:03.931663+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 18:02:03.940539+00', '2026-11-28 18:02:03.940539+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 18:02:03.940586+00', '2026-11-28 18:02:03.940586+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 18:02:03.940596+00', '2026-11-28 18:02:03.940597+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 18:02:03.955241+00', '2026-11-28 18:02:03.955241+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 18:02:03.956185+00', '2026-11-28 18:02:03.956185+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 18:02:03.964465+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:03.964465+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 18:02:03.965142+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:03.965142+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 18:02:03.976027+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:03.976027+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 18:02:04.330348+00', '2026-11-28 18:02:03.962038+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:02:04.419268+00', 4185559089793238266, NULL, '5b428975-0709-4146-baf9-e22c25f29c80', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 18:02:03.943399+00', '2026-11-28 18:02:03.943399+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 18:02:04.212279+00', 560877971686032226, NULL, '5b428975-0709-4146-baf9-e22c25f29c80', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 18:02:03.943462+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:04.60687+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 18:02:03.947153+00', '2026-11-28 18:02:03.947153+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:02:04.212279+00', -7501300981609875544, NULL, '5b428975-0709-4146-baf9-e22c25f29c80', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 14:05:20.92348+00', '2026-11-28 18:02:03.943238+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 18:02:03.989765+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:03.989765+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 18:02:03.990421+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:03.990421+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 18:02:04.011374+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:02:04.011374+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 18:02:04.024135+00', '2026-11-28 18:02:04.024135+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 18:02:04.249933+00', '2026-11-28 18:02:04.249933+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T18:02:03.895138+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 18:02:04.348814+00', '2026-11-28 18:02:03.987355+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 18:02:04.580797+00', '2026-11-28 18:02:04.006729+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:02:04.611538+00', 1327495590737628463, NULL, '5b428975-0709-4146-baf9-e22c25f29c80', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.task_step VALUES (15, '2026-11-28 17:49:24.94879+00', 1, 'first', '1');
+INSERT INTO tenon.task_step VALUES (15, '2026-11-28 18:02:04.485162+00', 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 17:49:24.125395+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 18:02:03.955241+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 17:49:24.993337+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 18:02:04.607244+00', true);
 
-INSERT INTO tenon.worker VALUES ('06e555c5-36b4-42dc-9298-673fb4e6f4d6', 2977443509008253541, 'vm', 10263, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 17:49:24.453545+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('5b428975-0709-4146-baf9-e22c25f29c80', 3781665416142272971, 'vm', 24924, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 18:02:04.171992+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
-SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
+SELECT pg_catalog.setval('tenon.again_cursor', 0, false);
 
 SELECT pg_catalog.setval('tenon.again_id_seq', 1, true);
 
@@ -9310,6 +9368,9 @@ ALTER TABLE ONLY tenon.flow_wait
 
 ALTER TABLE ONLY tenon.home
     ADD CONSTRAINT home_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.intake
+    ADD CONSTRAINT intake_pkey PRIMARY KEY (queue, host, pid);
 
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);

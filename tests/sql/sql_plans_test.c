@@ -236,13 +236,14 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
 {
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", ROWS);
     mark_tasks(fx, p, first, TASKS);
-    test_sql(fx,
-             "INSERT INTO tenon.history (finished_at, id, run_at, start_time,"
-             " created_at, worker_id, claims, failures, crashes, priority, outcome, queue, kind,"
-             " payload) SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
-             " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
-             " payload FROM tenon.task;"
-             "INSERT INTO tenon.task_step SELECT id + 1000000, now(), 1, 'first', '1' FROM tenon.task");
+    test_sql(
+        fx,
+        "INSERT INTO tenon.history (finished_at, id, run_at, start_time,"
+        " created_at, worker_id, claims, failures, crashes, priority, outcome, queue, kind,"
+        " payload) SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
+        " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
+        " payload FROM tenon.task;"
+        "INSERT INTO tenon.task_step SELECT id + 1000000, now(), 1, 'first', '1' FROM tenon.task");
 }
 
 /* --- the verdict ----------------------------------------------------------------------------- */
