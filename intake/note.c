@@ -24,7 +24,7 @@ struct intake_note {
     struct db *db;    /* NULL = not connected; another thread may only cut it */
     struct buf rows;  /* as JSON */
     struct buf state; /* of each source, why it takes nothing */
-    bool has_rows;    /* in the database */
+    bool has_rows;    /* in the database, or may have */
     char *noted;      /* the state that was written last; NULL = it is not known */
     int64_t next_ms;
     int failures;                     /* in a row */
@@ -94,6 +94,7 @@ static bool write_rows(struct intake_note *n, struct fault *f)
     if (!open_session(n, f)) {
         return false;
     }
+    n->has_rows = true; /* also if the answer is lost */
     (void)pthread_mutex_unlock(&n->mutex);
     bool ok = db_batch(n->db, &call, 1, NOTE_ANSWER_LIMIT_MS, NULL, f);
     rows_free(call.rows);
@@ -121,7 +122,6 @@ static void note_success(struct intake_note *n)
 {
     free(n->noted);
     n->noted = strdup(buf_text(&n->state));
-    n->has_rows = true;
     n->next_ms = now_ms() + NOTE_MS;
     n->failures = 0;
     n->error[0] = '\0';
@@ -147,10 +147,10 @@ static void turn(struct intake_note *n)
 /* The session may have been lost since the last time: then another one. */
 static void say_goodbye(struct intake_note *n)
 {
-    struct fault f = {.code = FAULT_NONE}, again = {.code = FAULT_NONE};
-    gather(n);
-    if (n->has_rows && !write_rows(n, &f) && fault_passes(&f)) {
-        (void)!write_rows(n, &again);
+    for (int tries = 0; n->has_rows && tries < NOTE_GOODBYES; tries++) {
+        struct fault ignored = {.code = FAULT_NONE};
+        gather(n);
+        n->has_rows = !write_rows(n, &ignored);
     }
 }
 

@@ -12,6 +12,7 @@ enum {
     NOTE_ANSWER_LIMIT_MS = 5000,
     NOTE_CLOSE_LIMIT_MS = 1000, /* for deleting the rows at the end */
     NOTE_CUT_LIMIT_MS = 250,    /* after that, for the session to be given up */
+    NOTE_GOODBYES = 2,          /* so often that is tried */
     NOTE_TELL_FAILURES = 3,     /* so many in a row are logged */
 };
 

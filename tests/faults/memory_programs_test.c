@@ -200,7 +200,7 @@ static bool run_intake(struct fixture *fx, long n, int *ret_status)
     static const char *const args[] = {"intake", "--from", "in", "--kind", "k", NULL};
     char struck[300];
     struct broker *b = broker_open(fx->amqp_url);
-    test_sql(fx, "TRUNCATE tenon.task, tenon.seen");
+    test_sql(fx, "TRUNCATE tenon.task, tenon.seen, tenon.intake");
     broker_remove_queue(b, "in");
     broker_make_typed(b, "in", "classic", NULL);
     send_numbers(b);
@@ -210,7 +210,9 @@ static bool run_intake(struct fixture *fx, long n, int *ret_status)
     }
     process_signal(p, SIGTERM);
     *ret_status = end_short_of_memory(p, args[0], n);
-    if (*ret_status != 0) {
+    if (*ret_status == 0) {
+        assert_true(test_sql_bool(fx, "SELECT count(*) = 0 FROM tenon.intake"));
+    } else {
         p = tenon_spawn(fx, args, NULL);
         test_await(fx, LIMIT_MS, TAKEN_ALL);
         end_well(p);
