@@ -36,6 +36,11 @@ function close(dialog) {
     }
 }
 
+// The event of an earlier closing may come when the dialog is open again.
+function whenClosed(dialog, what) {
+    dialog.onclose = () => { if (!dialog.open) what(); };
+}
+
 // A question with fields. `send(values, question)` does what was asked for and returns the sentence that tells it. If it is refused, the
 // question stays, with what was typed and the reason. The sentence, or null if the user closes the dialog before.
 function ask(title, content, yes, fields, send) {
@@ -45,10 +50,10 @@ function ask(title, content, yes, fields, send) {
             el('p', { class: 'answers' }, button('No', () => dialog.close()), el('button', { class: 'yes' }, yes)));
         const dialog = open(title, form), shown = [...dialog.children], question = { closed: false };
         let sends = false;
-        dialog.onclose = () => {
+        whenClosed(dialog, () => {
             question.closed = true;
             if (!sends) resolve(null);
-        };
+        });
         form.onsubmit = async (event) => {
             event.preventDefault();
             if (sends) return;
@@ -111,7 +116,7 @@ async function countPieces(name, filter) {
             if (!dialog && piece.next !== null && performance.now() - begun > SHOWN_AFTER_MS) {
                 dialog = open(`${acts[name].label}: counting`, text,
                     el('p', { class: 'answers' }, button('Stop counting', () => { enough = true; })));
-                dialog.onclose = () => { gaveUp = true; };
+                whenClosed(dialog, () => { gaveUp = true; });
             }
             text.textContent = `${tasks(n, true)} so far`;
         } while (piece.next !== null && n < COUNTED_MAX && !enough && !gaveUp);
