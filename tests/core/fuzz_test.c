@@ -20,7 +20,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-enum { FILES_MAX = 200, INPUT_BYTES_MAX = 4096, MUTATIONS = 15000 };
+enum { FILES_MAX = 200, INPUT_BYTES_MAX = 4096, MUTATIONS = 4000 };
 
 struct input {
     size_t size;
