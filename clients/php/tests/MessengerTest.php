@@ -144,7 +144,7 @@ final class MessengerTest extends TestCase
     public function testAnErrorWithADelayOfItsOwn(): void
     {
         $id = self::dispatch(new Order('failForAMoment'), [new TenonStamp(retry: 'constant(1 h)')]);
-        $this->assertEquals(new Result('done', 'later'), self::end($id));
+        $this->assertEquals(new Result('done', 'second attempt'), self::end($id));
     }
 
     public function testAHandlerOfAnInterface(): void

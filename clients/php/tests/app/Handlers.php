@@ -50,7 +50,7 @@ final class Handlers
 
     private function failForAMoment(): string
     {
-        return Task::current()->attempt > 1 ? 'later' : throw new class('busy') extends \RuntimeException implements RecoverableExceptionInterface {
+        return Task::current()->attempt > 1 ? 'second attempt' : throw new class('busy') extends \RuntimeException implements RecoverableExceptionInterface {
             public function getRetryDelay(): int
             {
                 return 1;
