@@ -28,7 +28,7 @@ SELECT json_build_object('since', (SELECT since FROM span), 'step_s', $1::intege
     'dead', coalesce(json_object_agg(step, dead) FILTER (WHERE dead > 0), '{}'),
     'wait_s', coalesce(json_object_agg(step, round(wait_us / started / 1e6, 6)) FILTER (WHERE started > 0), '{}'),
     'run_s', coalesce(json_object_agg(step, round(run_us / ended / 1e6, 6)) FILTER (WHERE ended > 0), '{}'),
-    'bounds_s', $5::json,
+    'up_to_s', $5::json,
     'waits', coalesce(json_object_agg(step, waits) FILTER (WHERE waits IS NOT NULL), '{}'),
     'runs', coalesce(json_object_agg(step, runs) FILTER (WHERE runs IS NOT NULL), '{}'),
     'workers', (SELECT coalesce(json_agg(json_build_object('at', w.started_at, 'host', w.host, 'pid', w.pid) ORDER BY w.started_at), '[]')

@@ -377,7 +377,7 @@ static void test_rates(void **state)
     char *waits = json_dumps(json_object_get(json_object_get(o, "waits"), "71"), JSON_COMPACT);
     assert_string_equal(waits, "[4,0,10]");
     free(waits);
-    assert_int_equal(json_array_size(json_object_get(o, "bounds_s")), 19);
+    assert_int_equal(json_array_size(json_object_get(o, "up_to_s")), 19);
     json_decref(o);
     o = web_get(&w, 200, "/api/rates?queue=r");
     assert_int_equal((int)sum(json_object_get(o, "done")), 10);

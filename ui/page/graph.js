@@ -80,7 +80,7 @@ function between(r, counts, share) {
     const n = counts.reduce((sum, one) => sum + one, 0);
     let seen = 0;
     const place = counts.findIndex((one) => (seen += one) >= n * share && n > 0);
-    return place < 0 ? null : [r.bounds_s[place - 1] ?? 0, r.bounds_s[place] ?? Infinity];
+    return place < 0 ? null : [r.up_to_s[place - 1] ?? 0, r.up_to_s[place] ?? Infinity];
 }
 
 const exact = (range) => (range === null ? '-' : range[0] === 0 ? `≤ ${took(range[1])}` : range[1] === Infinity ? `> ${took(range[0])}` : `${took(range[0])} to ${took(range[1])}`);
