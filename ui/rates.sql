@@ -1,5 +1,5 @@
 -- Attempts started, ended and failed, and tasks done and dead, in the last hours by step; the mean wait of started attempts and the mean
--- run time of ended ones, in seconds; how many waited and ran for so long; when workers started, the newest 20; and when
+-- run time of ended ones, in seconds; how many waited and ran up to each of $5; when workers started, the newest 20; and when
 -- a version of tenon or a release of the handlers first ran, the newest 20. Steps without any are left out.
 --   $1 integer  minutes of a step    $2 integer  how many steps    $3 text  the queue; NULL = all    $4 text  the kind; NULL = all
 --   $5 json     the longest time that is counted at each place of `waits` and `runs`, in seconds

@@ -3,7 +3,7 @@
 --   $2 text[]    queues      $3 text[]    kinds: a pair for each element of what follows
 --   $4 bigint[]  started     $5 bigint[]  ended      $6 bigint[]  done    $7 bigint[]  failed    $8 bigint[]  dead
 --   $9 bigint[]  microseconds waited                 $10 bigint[] microseconds run
---   $11 text[]   integer[]: how many waited for so long             $12 text[]   how many ran for so long
+--   $11 text[]   integer[]: how many waits of each length           $12 text[]   how many runs of each length
 INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us, waits, runs)
 SELECT date_trunc('minute', clock_timestamp()), c.queue, c.kind, $1::uuid, c.started, c.ended, c.done, c.failed, c.dead, c.wait_us, c.run_us,
        c.waits::integer[], c.runs::integer[]
