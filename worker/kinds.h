@@ -13,8 +13,8 @@ enum { NAMED_KINDS_MAX = 1000 };
  *   false    REFUSED: there is no array, or something in it is not a kind; or no memory */
 MUST_CHECK bool kinds_read(const struct scanned *array, char **ret, struct fault *f);
 
-/* The first kind that only `a` has, of two such texts; NULL = none. A worker with a thousand kinds asks
- * for each child: both are read once. */
+/* The first kind that only `a` has, of two such texts; NULL = none. Each is read once: a worker
+ * with a thousand kinds asks for each child. */
 const char *kinds_other(const char *a, const char *b, size_t *bytes);
 
 #endif

@@ -189,9 +189,9 @@ static const struct {
     {"SELECT tenon.relay_done(token, '{3,1}', '{}', '{}') FROM tenon.relay",
      "SELECT tenon.delete_messages('{3,1}')", 1},
     {"SELECT tenon.relay_failed(token, '{3,1}', '{no,no}', '{f,f}') FROM tenon.relay",
-     "SELECT tenon.delete_messages('{1,3}')", 1},
+     "SELECT tenon.delete_messages('{1,3}')", 3},
     {"SELECT tenon.relay_failed(token, '{5,4}', '{no,no}', '{f,f}') FROM tenon.relay",
-     "SELECT tenon.retry_messages('{4,5}')", 4},
+     "SELECT tenon.retry_messages('{4,5}')", 5},
     {"SELECT tenon.retry_messages('{4,5}')", "SELECT tenon.delete_messages(exchange => 'x')", 4},
 };
 

@@ -1,7 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
-/* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it
- * changes, and hostile payloads. */
+/* The JSON API of `tenon ui`: what it shows, what it changes, and hostile payloads. */
 #include "tests/support/held.h"
 #include "tests/support/rows.h"
 #include "tests/support/web.h"
