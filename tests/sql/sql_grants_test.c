@@ -58,8 +58,8 @@ static const struct {
      "suspect task task_step tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "add_counts claim_alone copied log_fields_kept make_partitions needs_note paused_kinds "
-     "printed_bytes progress_kept random_key record_end record_end_of record_steps requeue settings "
-     "steps_of take_turn",
+     "printed_bytes progress_kept random_key record_end record_end_of record_steps requeue "
+     "settings steps_of take_turn",
      "DELETE task\n"
      "INSERT history log_line minute worker\n"
      "SELECT dead(claims id worker_id)\n"
