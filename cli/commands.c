@@ -63,7 +63,7 @@ const struct command_row command_rows[] = {
             .examples = {"tenon retry 4711",
                          "tenon retry --kind welcome_mail --error timeout --rate 100/s"}),
     COMMAND(CANCEL, TASKS, act_run, ARGS(0, IDS_MAX, "[ID ...]"),
-            .text = "Cancel tasks that have not ended, and stop those that run.",
+            .text = "Cancel tasks that have not ended, and stop those that are running.",
             .more = "Give the ids of tasks, or at least one option that selects tasks.",
             .examples = {"tenon cancel 4711",
                          "tenon cancel --queue mail --state ready --why 'wrong template'"}),

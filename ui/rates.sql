@@ -1,8 +1,8 @@
 -- Attempts started, ended and failed, and tasks done and dead, in the last hours by step; the mean wait of started attempts and the mean
--- run time of ended ones, in seconds; how many waited and ran up to each of $5; when workers started, the newest 20; and when
--- a version of tenon or a release of the handlers first ran, the newest 20. Steps without any are left out.
+-- run time of ended ones, in seconds; how many waited and ran for the times up to each of $5; when workers started, the newest 20; and when
+-- a version of tenon or a release of the handlers first ran, the newest 20. Steps without any tasks are left out.
 --   $1 integer  minutes of a step    $2 integer  how many steps    $3 text  the queue; NULL = all    $4 text  the kind; NULL = all
---   $5 json     the longest time that is counted at each place of `waits` and `runs`, in seconds
+--   $5 json     the longest time that is counted at each place of `waits` and `runs`, in seconds; the place after them counts longer ones
 WITH span AS MATERIALIZED (  -- whole steps, because old counts are kept by steps (tenon.span_of)
     SELECT date_bin($1::integer * interval '1 min', statement_timestamp(), '2000-01-01 00:00+00') - ($2::integer - 1) * $1::integer * interval '1 min' AS since
 ), seen AS MATERIALIZED (

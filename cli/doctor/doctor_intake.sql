@@ -1,5 +1,5 @@
 -- Problems of tenon intake: level, subject, finding, what to do.
---   $1 bigint  how long it may take nothing, in seconds    $2 bigint  how long it may be silent, in seconds    $3 bigint  how many findings
+--   $1 bigint  seconds for which it may take no messages    $2 bigint  seconds for which it may be silent    $3 bigint  how many findings
 WITH report AS MATERIALIZED (
     SELECT i.*, i.seen_at < clock_timestamp() - make_interval(secs => $2::bigint) AS silent FROM tenon.intake i
 ), place AS MATERIALIZED (
@@ -12,11 +12,11 @@ WITH report AS MATERIALIZED (
 SELECT * FROM (
     (SELECT 'warning', 'intake',
             CASE WHEN p.silent
-                 THEN format('tenon intake on %s, pid %s, which takes messages of %s, has not reported for %s: it was killed, or cannot reach the database',
+                 THEN format('tenon intake on %s, pid %s, which takes messages from %s, has not reported for %s: it was killed, or cannot reach the database',
                              p.host, p.pid, p.queues, date_trunc('second', clock_timestamp() - p.seen_at))
-                 ELSE format('tenon intake on %s, pid %s, has taken no messages of %s since %s UTC: %s', p.host, p.pid, p.queues,
+                 ELSE format('tenon intake on %s, pid %s, has taken no messages from %s since %s UTC: %s', p.host, p.pid, p.queues,
                              to_char(p.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'), left(tenon.error_line(p.error), 200)) END,
-            CASE WHEN p.silent THEN 'see its log and start it again; if it is no longer needed, nothing: a cleaner deletes its rows after a day'
+            CASE WHEN p.silent THEN 'see its log and start it again; if it is no longer needed, do nothing: a cleaner deletes its rows after a day'
                  ELSE 'correct the cause; it tries again at least every 10 s' END
        FROM place p ORDER BY p.silent DESC, p.host, p.pid, p.error LIMIT $3::bigint)
     UNION ALL

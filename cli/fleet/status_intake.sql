@@ -1,5 +1,5 @@
--- The queues and streams from which processes of tenon intake take messages: a row as it is printed, why it takes nothing, and the
--- row as JSON. One that was not written for a minute is silent.
+-- The queues and streams from which processes of tenon intake take messages: a row as it is printed, why no messages are taken, and the
+-- row as JSON. A row that has not been written for a minute is silent.
 --   $1 bigint  how many
 -- scans
 SELECT i.queue, i.host, i.pid,

@@ -144,7 +144,7 @@ bool migrate_apply(struct db *db, const struct migration_plan *plan, struct faul
     if (plan->newer) {
         return true;
     }
-    /* Whoever uses what setup wants to change waits behind it, and in a deadlock it must give up
+    /* Statements that use what setup changes wait behind it, and in a deadlock setup must give up
      * before PostgreSQL ends the application's statement. */
     if (!db_script(db,
                    "SELECT set_config('lock_timeout', least(2000, setting::int * 0.8)::int::text,"

@@ -74,8 +74,8 @@ CROSS JOIN LATERAL (VALUES
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)
 UNION ALL
--- In the order of their times each attempt and the newest 20 steps. Of an attempt a line of its own, then its error: of more than ten lines
--- the first four and the last five, for some languages begin a stack trace with what failed, and others end it with that.
+-- The attempts and the newest 20 steps, in the order of time. An attempt has a line of its own, then the lines of its error: if there are
+-- more than ten, the first four and the last five, because some languages begin a stack trace with the failure, and others end with it.
 (SELECT l.name, l.text
  FROM known j
  CROSS JOIN LATERAL (

@@ -128,9 +128,9 @@ static const struct planted planted[] = {
     {"SELECT 1", "intake", "a message of the queue orders became a task without a key"},
     {"UPDATE tenon.intake SET error_since = now() - interval '40 s', rejected_at = NULL,"
      " unkeyed_at = NULL",
-     "intake", "on h, pid 7, has taken no messages of orders since 2"},
+     "intake", "on h, pid 7, has taken no messages from orders since 2"},
     {"UPDATE tenon.intake SET seen_at = now() - interval '2 min'", "intake",
-     "on h, pid 7, which takes messages of orders, has not reported for 00:02"},
+     "on h, pid 7, which takes messages from orders, has not reported for 00:02"},
 };
 
 static void test_each_misconfiguration_is_named(void **state)

@@ -71,7 +71,7 @@ static void test_rows_come_and_go(void **state)
     assert_contains(out, "NOT_FOUND - no queue 'refunds'");
     free(out);
     test_sql(fx, "UPDATE tenon.intake SET error_since = error_since - interval '31 s'");
-    assert_doctor(fx, "has taken no messages of refunds since ");
+    assert_doctor(fx, "has taken no messages from refunds since ");
     assert_doctor(fx, "tenon intake has rejected a message of the queue orders, the last at ");
     assert_doctor(fx, "a message of the queue orders became a task without a key");
     broker_make_typed(b, "refunds", "classic", NULL);
@@ -98,7 +98,7 @@ static void test_a_killed_one_is_silent(void **state)
     char *out = TENON_RUN(fx, 0, "status");
     assert_contains(out, "  silent for 6");
     free(out);
-    assert_doctor(fx, "which takes messages of orders, has not reported for 00:01:0");
+    assert_doctor(fx, "which takes messages from orders, has not reported for 00:01:0");
     struct process *third = start(fx, "--priority", "4");
     test_await(fx, LIMIT_MS, "SELECT string_agg(pid::text, ' ') = '%d' FROM tenon.intake",
                (int)third->pid);

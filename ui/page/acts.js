@@ -36,13 +36,13 @@ function close(dialog) {
     }
 }
 
-// The event of an earlier closing may come when the dialog is open again.
+// The event that an earlier close sent may arrive when the dialog is open again.
 function whenClosed(dialog, what) {
     dialog.onclose = () => { if (!dialog.open) what(); };
 }
 
-// A question with fields. `send(values, question)` does what was asked for and returns the sentence that tells it. If it is refused, the
-// question stays, with what was typed and the reason. The sentence, or null if the user closes the dialog before.
+// Asks a question with fields. `send(values, question)` does what was asked for and returns a sentence that says so. If it is refused, the
+// question stays open, with what was typed and the reason. Resolves to the sentence, or to null if the user closes the dialog first.
 function ask(title, content, yes, fields, send) {
     return new Promise((resolve, reject) => {
         const refused = el('p', { class: 'red', role: 'alert' });

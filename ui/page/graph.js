@@ -75,7 +75,7 @@ function spreadOf(r, what, steps) {
     return sum;
 }
 
-// Between which bounds, in seconds, the time is that this share did not exceed; null if there is none.
+// The bounds, in seconds, between which the time lies that this share did not exceed; null if nothing was counted.
 function between(r, counts, share) {
     const n = counts.reduce((sum, one) => sum + one, 0);
     let seen = 0;
@@ -85,7 +85,7 @@ function between(r, counts, share) {
 
 const exact = (range) => (range === null ? '-' : range[0] === 0 ? `≤ ${took(range[1])}` : range[1] === Infinity ? `> ${took(range[0])}` : `${took(range[0])} to ${took(range[1])}`);
 
-// On a logarithmic scale; a box is as high as the bounds between which a time is known.
+// On a logarithmic scale. A box reaches from the lower bound of a percentile to the upper one.
 function spread(r, what, name) {
     const steps = Array.from({ length: r.steps }, (_, i) => spreadOf(r, what, [i]));
     const boxes = steps.flatMap((counts, i) => Object.entries(SHARES).map(([word, share]) => ({ i, word, range: between(r, counts, share) }))).filter((b) => b.range);

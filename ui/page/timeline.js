@@ -26,7 +26,7 @@ function stretches(t, now) {
     return parts.filter((p) => p.to > p.from);
 }
 
-// What a step is called: a signal that was sent before is one too.
+// What a step is called; a received signal is a step, too.
 const recorded = (s) => (s.sent_at ? `signal ${s.name} received` : `step ${s.name} recorded`);
 
 // {at, text}: when parents and children ended, signals were sent, steps were recorded.
