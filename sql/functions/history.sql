@@ -226,9 +226,10 @@ BEGIN
     RETURN n;
 END $$;
 
--- Deletes up to `most` of each: dead tasks whose dead_keep is over, tasks of kinds with a history_keep of their own when that is over, rows of
--- the audit whose audit_keep is, keys whose unique_for is, messages seen whose time is over, rows of tenon.intake that were not written for a day, starts that are older
--- than the longest `per` of all limits, and flows that ended as long ago as the history is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
+-- Deletes up to `most` of each of these: dead tasks whose dead_keep is over, tasks of kinds with a history_keep of their own that is over,
+-- rows of the audit whose audit_keep is over, keys whose unique_for is over, messages seen whose time is over, rows of tenon.intake that
+-- were not written for a day, starts that are older than the longest `per` of all limits, and flows that ended longer ago than the history
+-- is kept, and more than an hour ago. Returns how many; at least `most` if its time was over before it was finished.
 CREATE OR REPLACE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -337,20 +338,21 @@ BEGIN
     RETURN n;
 END $$;
 
--- Adds two lists of counts, of which the shorter one has zeros at its end.
+-- Adds two lists of counts. Zeros are added to the end of the shorter one. Workers and tenon.fold_minutes() call it.
 CREATE OR REPLACE FUNCTION tenon.add_counts(one integer[], other integer[]) RETURNS integer[]
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(array_agg(coalesce(u.a, 0) + coalesce(u.b, 0) ORDER BY u.i), '{}') FROM unnest($1, $2) WITH ORDINALITY u (a, b, i)
 $$;
 
--- The beginning of the span by which the counts of a minute are kept: a minute; the older, the longer, as the page draws them (ui/rates.sql).
+-- The beginning of the span by which the counts of a minute are kept: a minute at first; the older the counts, the longer the span. The
+-- spans are the steps of the page's graphs (ui/rates.sql).
 CREATE OR REPLACE FUNCTION tenon.span_of(minute timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
     SELECT date_bin(CASE WHEN minute < now() - interval '25 hours' THEN interval '1 hour' WHEN minute < now() - interval '365 min' THEN interval '20 min'
                          WHEN minute < now() - interval '65 min' THEN interval '5 min' ELSE interval '1 min' END, minute, '2000-01-01 00:00+00')
 $$;
 
--- Adds up the rows of all workers that are older than three minutes by the spans of tenon.span_of(), and deletes rows older than 74 hours.
+-- Adds up rows of all workers that are older than three minutes, by the spans of tenon.span_of(), and deletes rows older than 74 hours.
 CREATE OR REPLACE FUNCTION tenon.fold_minutes() RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (

@@ -68,10 +68,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- The rows of one process of tenon intake are as it says, every 10 s and when it begins or ceases to take messages: `sources` is an array of
--- objects with the columns of tenon.intake, and empty when the process ends. `up_ms` is how long it has been running. Deletes the rows that
--- a process that was killed has left for these queues, if this process is younger than they are; the cleaner deletes others (tenon.purge).
--- A container that was restarted may have the host and pid of the one before: then the counts begin at 0 again.
+-- Writes the rows of one process of tenon intake, which calls it every 10 s and when it starts or stops taking messages. `sources` is an
+-- array of objects with the columns of tenon.intake; it is empty when the process ends. `up_ms` is how long the process has been running.
+-- Also deletes rows of these queues that a killed process has left, if this process started after they were written and they are over a
+-- minute old; a cleaner deletes the others (tenon.purge). A restarted container may have the host and pid of the one before: then the
+-- counts begin at 0 again.
 CREATE OR REPLACE FUNCTION tenon.intake_note(host text, pid integer, version text, up_ms bigint, sources jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable

@@ -217,8 +217,8 @@ $$;
 
 COMMENT ON FUNCTION tenon.mine_published IS $$Returns the messages that this transaction has published so far and not rolled back to a savepoint, in the form of `tenon.outbox`. For tests of an application, which check them and then roll back. It reads the whole outbox.$$;
 
--- Locks up to 100,000 messages that fit, in the order of their ids as the relay does, and returns their numbers: by id, or all refused ones of an
--- exchange. Called by tenon.retry_messages and tenon.delete_messages.
+-- Locks up to 100,000 messages, those with these ids or all refused ones of an exchange, and returns their ids. It locks them in the order
+-- of their ids, as the relay does. Called by tenon.retry_messages and tenon.delete_messages.
 CREATE OR REPLACE FUNCTION tenon.lock_messages(ids bigint[], exchange text, only_refused boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable

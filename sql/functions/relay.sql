@@ -1,6 +1,6 @@
--- The relay's statements (cleaner/relay.c): what it reads, and what became of it. Each of them locks the row of tenon.relay first, so that there is
--- one relay at a time, and one that has lost its lead does nothing. Messages are locked in the order of their ids, as operators lock them
--- (tenon.lock_messages): the relay's session has plans of index scans and nested loops only, which keep the order.
+-- The relay's statements (cleaner/relay.c): which messages it reads, and what became of them. Each statement first locks the row of
+-- tenon.relay, so that there is one relay at a time, and a relay that has lost its lead does nothing. Messages are locked in the order of
+-- their ids, as tenon.lock_messages locks them for operators: the relay's session uses only index scans and nested loops, which keep it.
 
 -- A session begins to relay. From its commit on, the one before is refused.
 CREATE OR REPLACE FUNCTION tenon.relay_begin() RETURNS bigint
@@ -96,8 +96,8 @@ END $$;
 -- together 8 MB besides their first ones; what is behind the first one is held from now on. The first row has no message: `place` is the last id that
 -- was looked at, `more` whether there are more.
 -- NOT IN (SELECT unnest(...)) hashes the array; <> ALL (...) compares each row with each of 1,000 elements.
--- It picks, holds and returns in one function: the three need one round trip and pass arrays to each other. A function for each would be longer,
--- and would store all rows twice, up to 16 MB, because PL/pgSQL collects what a function returns.
+-- One function picks, holds and returns messages, so that this takes one round trip. Three functions would have to pass arrays to each
+-- other, would be longer, and would store all rows twice, up to 16 MB, because PL/pgSQL collects the rows that a function returns.
 CREATE OR REPLACE FUNCTION tenon.relay_read(token bigint, beyond bigint, up_to bigint, most integer, newest boolean, sent bigint[], busy text[])
 RETURNS TABLE (id bigint, order_key text, exchange text, routing_key text, message_id text, content_type text, headers text, properties text,
     trace text, created_s bigint, left_ms bigint, body text, place bigint, more boolean)
