@@ -331,7 +331,7 @@ CREATE TABLE tenon.task_step (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.task_step IS 'The steps that unfinished tasks have recorded (`tenon.step`), and the signals that they have received; the next attempt gets them.';
 COMMENT ON COLUMN tenon.task_step.task_id IS 'The task.';
-COMMENT ON COLUMN tenon.task_step.at IS 'When it was recorded first.';
+COMMENT ON COLUMN tenon.task_step.at IS 'When it was first recorded.';
 COMMENT ON COLUMN tenon.task_step.position IS 'The steps of a task are numbered from 1, in the order in which they were recorded.';
 COMMENT ON COLUMN tenon.task_step.name IS 'The name of the step or signal.';
 COMMENT ON COLUMN tenon.task_step.value IS 'What was recorded first under the name.';
@@ -1021,7 +1021,7 @@ CREATE TABLE tenon.intake (
     error_since timestamptz,
     PRIMARY KEY (queue, host, pid)
 );
-COMMENT ON TABLE tenon.intake IS 'The queues and streams of RabbitMQ from which the running processes of `tenon intake` take messages. A process writes its rows every 10 s, and deletes them when it ends. The rows of one that was killed are deleted a minute later if another process has begun to take from the queue since, otherwise a day later.';
+COMMENT ON TABLE tenon.intake IS 'The queues and streams of RabbitMQ from which the running processes of `tenon intake` take messages. A process writes its rows every 10 s, and deletes them when it ends. If a process was killed, one that was started later and takes messages from the same queue deletes the row after a minute; otherwise a cleaner deletes it after a day.';
 COMMENT ON COLUMN tenon.intake.queue IS 'The queue or stream in RabbitMQ.';
 COMMENT ON COLUMN tenon.intake.host IS 'The host on which the process runs.';
 COMMENT ON COLUMN tenon.intake.pid IS 'Its process id.';
@@ -1029,11 +1029,11 @@ COMMENT ON COLUMN tenon.intake.is_stream IS 'Whether it is a stream.';
 COMMENT ON COLUMN tenon.intake.version IS 'The version of the program.';
 COMMENT ON COLUMN tenon.intake.started_at IS 'When the process began.';
 COMMENT ON COLUMN tenon.intake.seen_at IS 'When the process wrote the row.';
-COMMENT ON COLUMN tenon.intake.taken IS 'How many messages have become tasks since it began.';
+COMMENT ON COLUMN tenon.intake.taken IS 'How many messages have become tasks since the process began.';
 COMMENT ON COLUMN tenon.intake.repeated IS 'How many messages had been seen before.';
 COMMENT ON COLUMN tenon.intake.rejected IS 'How many messages were invalid.';
 COMMENT ON COLUMN tenon.intake.kept IS 'How many invalid messages became tasks with their body as base64 (`--on-invalid keep`).';
-COMMENT ON COLUMN tenon.intake.unkeyed IS 'How many messages became tasks but cannot be recognized when they are delivered again.';
+COMMENT ON COLUMN tenon.intake.unkeyed IS 'How many messages became tasks but cannot be recognized if they are delivered again.';
 COMMENT ON COLUMN tenon.intake.rejected_at IS 'When `rejected` last grew.';
 COMMENT ON COLUMN tenon.intake.unkeyed_at IS 'When `unkeyed` last grew.';
 COMMENT ON COLUMN tenon.intake.error IS 'Why no messages are taken; NULL = they are.';
@@ -1083,7 +1083,7 @@ COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Counts of each minute. Each worker updates its own rows every 5 s, so that no worker waits for another; the leading cleaner adds
--- up the rows of all workers after three minutes, then those of longer spans (tenon.fold_minutes), and keeps the sums for three days.
+-- up the rows of all workers after three minutes, later by longer spans (tenon.fold_minutes), and keeps the sums for three days.
 CREATE TABLE tenon.minute (
     minute    timestamptz NOT NULL,
     queue     text        NOT NULL,
@@ -1100,8 +1100,8 @@ CREATE TABLE tenon.minute (
     runs      integer[]   NOT NULL DEFAULT '{}',
     PRIMARY KEY (minute, queue, kind, worker_id)
 );
-COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker; kept for three days: by the minute for 65 minutes, then by 5 minutes for six hours, by 20 minutes for 25 hours, and by the hour. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
-COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written; later, of the 5 or 20 minutes or the hour (UTC).';
+COMMENT ON TABLE tenon.minute IS 'How many attempts were started and how they ended, by minute, queue, kind and worker. The counts are kept for three days: by the minute until they are 65 minutes old, by 5 minutes until they are six hours old, by 20 minutes until they are 25 hours old, and then by the hour. A worker writes its counts every 5 s and when it stops; after kill -9 the last 5 s are missing.';
+COMMENT ON COLUMN tenon.minute.minute IS 'The beginning of the minute in which the counts were written; for older counts, the beginning of their 5 minutes, 20 minutes or hour (UTC).';
 COMMENT ON COLUMN tenon.minute.queue IS 'The queue. A worker counts its first 200 pairs of queue and kind separately, and all others as `(other)`.';
 COMMENT ON COLUMN tenon.minute.kind IS 'The kind of the tasks.';
 COMMENT ON COLUMN tenon.minute.worker_id IS 'The worker; 00000000-0000-0000-0000-000000000000: the cleaners, and after three minutes the sum of all workers.';
@@ -1112,8 +1112,8 @@ COMMENT ON COLUMN tenon.minute.failed IS 'Attempts that failed, timed out, or cr
 COMMENT ON COLUMN tenon.minute.dead IS 'Tasks dead; their last attempts also count in `failed`.';
 COMMENT ON COLUMN tenon.minute.wait_us IS 'Sum of the times that started tasks had been ready, in microseconds.';
 COMMENT ON COLUMN tenon.minute.run_us IS 'Sum of the run times of ended attempts, in microseconds.';
-COMMENT ON COLUMN tenon.minute.waits IS 'How many of the started tasks had been ready for up to 5, 10, 25, 50, 100, 250, 500 ms, 1, 2.5, 5, 10, 30 s, 1, 2, 5, 10, 30 min, 2, 24 h, and longer; zeros at the end are left out.';
-COMMENT ON COLUMN tenon.minute.runs IS 'How many of the ended attempts ran that long.';
+COMMENT ON COLUMN tenon.minute.waits IS 'The started tasks, counted by how long they had been ready, in ranges that end at 5, 10, 25, 50, 100, 250, 500 ms, 1, 2.5, 5, 10, 30 s, 1, 2, 5, 10, 30 min, 2 and 24 h; the last range has no end. Zeros at the end are left out.';
+COMMENT ON COLUMN tenon.minute.runs IS 'The ended attempts, counted by how long they ran, in the same ranges.';
 
 -- What tenon.count_depth() counted; tenon.queue_depth() reads it where a queue is too large to be counted at once.
 CREATE TABLE tenon.depth (

@@ -264,7 +264,7 @@ BEGIN
     RETURN n;
 END $$;
 
-COMMENT ON FUNCTION tenon.delete_messages IS $$Deletes messages that RabbitMQ does not have yet: those with these numbers, or all refused ones of an exchange, at most 100,000 at once. The relay removes them when it comes to them; one that it is just sending is sent. Commit soon: while your transaction has a message locked that was just sent, the relay cannot remove it, and may send it again. Returns how many. Leaves a row in `tenon.audit`. For operators.$$;
+COMMENT ON FUNCTION tenon.delete_messages IS $$Deletes messages that RabbitMQ does not have yet: those with these numbers, or all refused ones of an exchange, at most 100,000 at once. The relay removes them when it reaches them; a message that it is sending at that moment is still sent. Commit soon: while your transaction locks a message that was just sent, the relay cannot remove it, and may send it again. Returns how many. Leaves a row in `tenon.audit`. For operators.$$;
 
 CREATE OR REPLACE FUNCTION tenon.replay_messages(since timestamptz, until timestamptz DEFAULT NULL, exchange text DEFAULT NULL,
     most integer DEFAULT 100000) RETURNS integer
