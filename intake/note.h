@@ -10,10 +10,10 @@ enum {
     NOTE_MS = 10000,
     NOTE_TICK_MS = 1000,
     NOTE_ANSWER_LIMIT_MS = 5000,
-    NOTE_CLOSE_LIMIT_MS = 1000, /* for deleting the rows at the end */
+    NOTE_CLOSE_LIMIT_MS = 1500, /* for deleting the rows at the end: it may have to connect */
     NOTE_CUT_LIMIT_MS = 250,    /* after that, for the session to be given up */
-    NOTE_GOODBYES = 2,          /* so often that is tried */
-    NOTE_TELL_FAILURES = 3,     /* so many in a row are logged */
+    NOTE_GOODBYES = 2,          /* attempts at that */
+    NOTE_TELL_FAILURES = 3,     /* failures in a row before one that may pass is logged */
 };
 
 struct intake_note;

@@ -144,11 +144,12 @@ bool migrate_apply(struct db *db, const struct migration_plan *plan, struct faul
     if (plan->newer) {
         return true;
     }
-    /* Statements that use what setup changes wait behind it, and in a deadlock setup must give up
-     * before PostgreSQL ends the application's statement. */
+    /* Every statement on what setup wants to change waits behind it. In a deadlock it must give up
+     * before PostgreSQL ends the application's statement; but an autovacuum gives way only after
+     * deadlock_timeout. */
     if (!db_script(db,
-                   "SELECT set_config('lock_timeout', least(2000, setting::int * 0.8)::int::text,"
-                   " true) FROM pg_settings WHERE name = 'deadlock_timeout'",
+                   "SELECT set_config('lock_timeout', (setting::int * 1.5)::int::text, true)"
+                   " FROM pg_settings WHERE name = 'deadlock_timeout'",
                    f)) {
         return fault_add(f, "could not set setup's lock_timeout");
     }

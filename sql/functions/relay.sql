@@ -25,8 +25,8 @@ BEGIN
     END IF;
 END $$;
 
--- What became of messages: `done` were confirmed, `expired` are to go unsent; both are deleted, and of each key the next one is let go. Returns the
--- first and the last of those that were let go and whose keys are not busy: the relay reads them then.
+-- What became of messages: `done` were confirmed, `expired` are to go unsent; both are deleted, and the next message of each key is released. Returns
+-- the first and the last of the released messages whose keys are not busy: the relay reads them then.
 CREATE OR REPLACE FUNCTION tenon.relay_done(token bigint, done bigint[], expired bigint[], busy text[], OUT first bigint, OUT last bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

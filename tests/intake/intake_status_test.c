@@ -80,7 +80,7 @@ static void test_rows_come_and_go(void **state)
                "SELECT bool_and(error IS NULL AND error_since IS NULL)"
                " FROM tenon.intake");
     end_well(p);
-    assert_true(test_sql_bool(fx, ROWS_ARE(0)));
+    test_await(fx, LIMIT_MS, ROWS_ARE(0));
     close_queues(b);
 }
 
@@ -94,11 +94,11 @@ static void test_a_killed_one_is_silent(void **state)
     assert_true(test_sql_bool(fx, "SELECT string_agg(pid::text, ' ') = '%d' FROM tenon.intake",
                               (int)first->pid));
     process_kill(first);
-    test_sql(fx, "UPDATE tenon.intake SET seen_at = seen_at - interval '61 s'");
+    test_sql(fx, "UPDATE tenon.intake SET seen_at = clock_timestamp() - interval '3601 s'");
     char *out = TENON_RUN(fx, 0, "status");
-    assert_contains(out, "  silent for 6");
+    assert_contains(out, "  silent for 36");
     free(out);
-    assert_doctor(fx, "which takes messages from orders, has not reported for 00:01:0");
+    assert_doctor(fx, "which takes messages from orders, has not reported for 01:0");
     struct process *third = start(fx, "--priority", "4");
     test_await(fx, LIMIT_MS, "SELECT string_agg(pid::text, ' ') = '%d' FROM tenon.intake",
                (int)third->pid);
@@ -118,12 +118,12 @@ static void test_the_database_goes_and_comes(void **state)
     proxy_break(&proxy, PROXY_RESET);
     test_sql(fx, "DELETE FROM tenon.intake");
     process_await_line(p, "event=intake_note_failed", LIMIT_MS);
-    assert_true(test_sql_bool(fx, ROWS_ARE(0)));
+    test_await(fx, LIMIT_MS, ROWS_ARE(0));
     proxy_door(&proxy, PROXY_SERVES);
     test_await(fx, LIMIT_MS, ROWS_ARE(1));
     proxy_break(&proxy, PROXY_RESET); /* the session is lost just before the end */
     end_well(p);
-    assert_true(test_sql_bool(fx, ROWS_ARE(0)));
+    test_await(fx, LIMIT_MS, ROWS_ARE(0));
     proxy_close(&proxy);
     close_queues(b);
 }

@@ -1,6 +1,6 @@
 -- The database of release 1.0.0, by script/keep-release. From the release on it must not change, nor what it has:
--- has sql/tables.sql 6833bed56d10b9184189bb8fcc68bf585c5b84270b6f819bd4cbb352b72d4758
--- rest b79689897357cf1f82b953981d34587282fec48a9e81a86d1350140409679690
+-- has sql/tables.sql 2c3a33136e5e60ecf081257c76f21b25d3caeee6f427a7efc672ae4bccc976a2
+-- rest b1fb5ed02f5b14774636b0c68f823a4189b40f404b634b1224b5d72305ba70bf
 
 SET statement_timeout = 0;
 SET lock_timeout = 0;
@@ -9162,60 +9162,60 @@ ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_1 FOR VA
 
 ALTER TABLE ONLY tenon.message_sent ATTACH PARTITION tenon.message_sent_2 FOR VALUES IN (2);
 
-INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:14:17.708516+00', '2026-11-28 18:14:17.708516+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, true, NULL);
+INSERT INTO tenon.again OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:38:36.721082+00', '2026-11-28 18:38:36.721082+00', NULL, 3600000, 25, 2, 4, false, 'default', 'stuck', '{}', 'held by a run', NULL, NULL, 'tenon', NULL, NULL, 'keep', NULL, NULL, false, NULL);
 
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:14:12.673934+00', 4, 1, 1, 1, '2026-11-28 18:14:12.650796+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
-INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:14:12.685093+00', 14, 1, 1, 1, '2026-11-28 18:14:12.650796+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:38:31.764732+00', 4, 1, 1, 1, '2026-11-28 18:38:31.702841+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 'vm', 'dead', 'default', 'bad', 'exit_65', 'exit status 65', 65, NULL);
+INSERT INTO tenon.attempt_1 VALUES ('2026-11-28 18:38:31.764969+00', 14, 1, 1, 1, '2026-11-28 18:38:31.702841+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 'vm', 'failed', 'default', 'flaky', 'exit_1', 'exit status 1', 1, NULL);
 
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:14:12.533684+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 18:14:12.539471+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 18:14:12.543258+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 18:14:12.544007+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 18:14:12.546789+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 18:14:12.547607+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:14:12.548072+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 18:14:12.54848+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:14:12.551828+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
-INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:14:12.55313+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (1, '2026-11-28 18:38:31.4936+00', 'tenon', 'set_settings', '{"changes": {"dead_keep": "900 years", "signal_keep": "900 years", "attempt_keep": "900 years", "history_keep": "900 years"}}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (2, '2026-11-28 18:38:31.499834+00', 'tenon', 'set_queue', '{"queue": "slow", "retry": "exponential(10 s, 1 h)", "timeout": "00:10:00", "priority": 2}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (3, '2026-11-28 18:38:31.506858+00', 'tenon', 'set_kind', '{"kind": "flaky", "retry": "constant(30 days)"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (4, '2026-11-28 18:38:31.508307+00', 'tenon', 'set_kind', '{"kind": "bad", "on_dead": "idle"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (5, '2026-11-28 18:38:31.512984+00', 'tenon', 'set_limit', '{"limit": "one", "max_running": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (6, '2026-11-28 18:38:31.513696+00', 'tenon', 'set_limit', '{"per": "744:00:00", "limit": "rare", "max_starts": 1}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:38:31.51441+00', 'tenon', 'set_limit', '{"fair": true, "limit": "tenant", "max_running": 5}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (8, '2026-11-28 18:38:31.515305+00', 'tenon', 'set_limit', '{"limit": "line", "strict": true}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:38:31.520398+00', 'tenon', 'set_schedule', '{"schedule": "yearly"}', 1, 0);
+INSERT INTO tenon.audit OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:38:31.522155+00', 'tenon', 'pause', '{"why": "kept", "queue": "held"}', 1, 0);
 
-INSERT INTO tenon.dead VALUES ('2026-11-28 18:14:12.6734+00', 4, '2026-11-28 18:14:12.556789+00', '2026-11-28 18:14:12.650796+00', '2026-11-28 18:14:12.556789+00', NULL, '2086187e-949f-48e4-98cf-996fd13fcf3b', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.dead VALUES ('2026-11-28 18:38:31.759377+00', 4, '2026-11-28 18:38:31.527491+00', '2026-11-28 18:38:31.702841+00', '2026-11-28 18:38:31.527491+00', NULL, 'becb76c1-9423-4243-9956-ab22f417e1f4', 3600000, 1, 0, 0, 25, 4, 'handler', 'default', 'bad', '{"to": "nobody"}', NULL, NULL, NULL, 'exit status 65', 'exit_65', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 INSERT INTO tenon.depth VALUES ('default', 'bad', 0, 0, 0, 0, 0, 1, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'done', 0, 0, 0, 0, 1, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'flaky', 0, 0, 0, 1, 0, 0, NULL);
-INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 18:14:12.563818+00');
+INSERT INTO tenon.depth VALUES ('default', 'idle', 8, 0, 2, 0, 3, 0, '2026-11-28 18:38:31.537878+00');
 INSERT INTO tenon.depth VALUES ('default', 'stepped', 0, 1, 0, 0, 0, 0, NULL);
 INSERT INTO tenon.depth VALUES ('default', 'stuck', 0, 3, 0, 0, 2, 0, NULL);
-INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:14:12.56504+00');
+INSERT INTO tenon.depth VALUES ('slow', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:38:31.540015+00');
 INSERT INTO tenon.depth VALUES ('default', 'waits', 0, 0, 0, 0, 1, 0, NULL);
-INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:14:12.564959+00');
+INSERT INTO tenon.depth VALUES ('held', 'idle', 1, 0, 0, 0, 0, 0, '2026-11-28 18:38:31.539843+00');
 
-INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 18:14:16.754308+00', 2);
+INSERT INTO tenon.depth_count VALUES (true, '2026-11-28 18:38:35.839179+00', 2);
 
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 18:14:12.581541+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 18:14:12.588905+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
-INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 18:14:12.591668+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (1, 'kept', 'tenon', '2026-11-28 18:38:31.562761+00', '752', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (2, NULL, 'tenon', '2026-11-28 18:38:31.572464+00', '754', false, NULL, NULL, NULL, 'idle', NULL, NULL, '{}', NULL, NULL, NULL);
+INSERT INTO tenon.flow OVERRIDING SYSTEM VALUE VALUES (3, 'open', 'tenon', '2026-11-28 18:38:31.574508+00', '755', true, NULL, NULL, NULL, NULL, NULL, 'idle', '{}', NULL, NULL, NULL);
 
 INSERT INTO tenon.flow_task VALUES (29, 1, 'second', '{28}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (30, 1, 'third', '{29}', NULL, NULL);
 INSERT INTO tenon.flow_task VALUES (31, 2, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.flow_task VALUES (28, 1, 'first', NULL, 'done', '1');
 INSERT INTO tenon.flow_task VALUES (32, 2, NULL, NULL, 'done', NULL);
 INSERT INTO tenon.flow_task VALUES (33, 3, NULL, NULL, 'done', NULL);
+INSERT INTO tenon.flow_task VALUES (28, 1, 'first', NULL, 'done', '1');
 
 INSERT INTO tenon.flow_wait VALUES (30, 29, 'wait');
 
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.559144+00', 5, '2026-11-28 18:14:12.557866+00', NULL, '2026-11-28 18:14:12.557866+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.659981+00', 2, '2026-11-28 18:14:12.555445+00', '2026-11-28 18:14:12.650796+00', '2026-11-28 18:14:12.555445+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.677146+00', 1, '2026-11-28 18:14:12.554105+00', '2026-11-28 18:14:12.650796+00', '2026-11-28 18:14:12.554105+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.677182+00', 3, '2026-11-28 18:14:12.555842+00', '2026-11-28 18:14:12.650796+00', '2026-11-28 18:14:12.555842+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.693758+00', 32, '2026-11-28 18:14:12.590158+00', '2026-11-28 18:14:12.674383+00', '2026-11-28 18:14:12.590158+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.693828+00', 28, '2026-11-28 18:14:12.584604+00', '2026-11-28 18:14:12.674383+00', '2026-11-28 18:14:12.584604+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.699327+00', 33, '2026-11-28 18:14:12.592163+00', '2026-11-28 18:14:12.685218+00', '2026-11-28 18:14:12.592163+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:12.71199+00', 23, '2026-11-28 18:14:12.685325+00', '2026-11-28 18:14:12.700151+00', '2026-11-28 18:14:12.576027+00', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:14:13.562315+00', 6, '2026-11-28 18:14:12.561213+00', NULL, '2026-11-28 18:14:12.561213+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 18:14:13.561196+00', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.530385+00', 5, '2026-11-28 18:38:31.528759+00', NULL, '2026-11-28 18:38:31.528759+00', NULL, 0, 0, 0, 1, 4, 'cancelled', 'default', 'idle', '{}', NULL, NULL, 'cancelled by tenon', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.741389+00', 1, '2026-11-28 18:38:31.523513+00', '2026-11-28 18:38:31.702841+00', '2026-11-28 18:38:31.523513+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 1}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.741438+00', 2, '2026-11-28 18:38:31.525717+00', '2026-11-28 18:38:31.702841+00', '2026-11-28 18:38:31.525717+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 2}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.741446+00', 3, '2026-11-28 18:38:31.526338+00', '2026-11-28 18:38:31.702841+00', '2026-11-28 18:38:31.526338+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{"n": 3}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.783601+00', 32, '2026-11-28 18:38:31.573585+00', '2026-11-28 18:38:31.765365+00', '2026-11-28 18:38:31.573585+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.783689+00', 33, '2026-11-28 18:38:31.57506+00', '2026-11-28 18:38:31.765365+00', '2026-11-28 18:38:31.57506+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.7848+00', 28, '2026-11-28 18:38:31.568143+00', '2026-11-28 18:38:31.765365+00', '2026-11-28 18:38:31.568143+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:31.806567+00', 23, '2026-11-28 18:38:31.729062+00', '2026-11-28 18:38:31.765365+00', '2026-11-28 18:38:31.555167+00', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 1, 4, 'done', 'default', 'done', '{}', NULL, NULL, NULL, '1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.history_1 VALUES ('2026-11-28 18:38:32.535176+00', 6, '2026-11-28 18:38:31.534124+00', NULL, '2026-11-28 18:38:31.534124+00', NULL, 0, 0, 0, 1, 4, 'expired', 'held', 'idle', '{}', NULL, NULL, 'not started before 2026-11-28 18:38:32.534047+00', NULL, 'tenon', NULL, NULL, NULL, NULL, 3600000, 25, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.home VALUES (true, 7713287319890088571, 13572, 16495, NULL, '2026-11-28 18:14:12.460576+00', 'tenon');
+INSERT INTO tenon.home VALUES (true, 7713293585294971793, 13572, 16495, NULL, '2026-11-28 18:38:31.398241+00', 'tenon');
 
 INSERT INTO tenon.kind VALUES ('flaky', NULL, NULL, NULL, NULL, 'constant(30 days)', 'retry', NULL, NULL, 1, NULL, NULL, NULL, false);
 INSERT INTO tenon.kind VALUES ('bad', NULL, NULL, NULL, NULL, NULL, 'retry', 'idle', NULL, 1, NULL, NULL, NULL, false);
@@ -9225,83 +9225,83 @@ INSERT INTO tenon."limit" VALUES ('rare', NULL, 1, '744:00:00', NULL, NULL, NULL
 INSERT INTO tenon."limit" VALUES ('tenant', 5, NULL, NULL, NULL, NULL, true, NULL, NULL);
 INSERT INTO tenon."limit" VALUES ('line', NULL, NULL, NULL, true, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 18:14:12.683384+00', NULL);
+INSERT INTO tenon.limit_due VALUES ('rare', '2026-12-29 18:38:31.725747+00', NULL);
 
-INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 18:14:12.700151+00', 1);
+INSERT INTO tenon.limit_start VALUES ('rare', '2026-11-28 18:38:31.765365+00', 1);
 
-INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 18:14:12.573847+00');
-INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 18:14:12.574661+00');
-INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 18:14:12.576755+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 18:14:12.579572+00');
-INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 18:14:12.579572+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 18:14:12.580297+00');
-INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 18:14:12.580297+00');
-INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 18:14:12.57164+00');
-INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 18:14:12.57793+00');
-INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 18:14:12.57793+00');
+INSERT INTO tenon.limit_task VALUES ('one', 21, 'waits', true, 4, '2026-11-28 18:38:31.552709+00');
+INSERT INTO tenon.limit_task VALUES ('one', 22, 'waits', true, 4, '2026-11-28 18:38:31.553669+00');
+INSERT INTO tenon.limit_task VALUES ('rare', 24, 'waits', true, 4, '2026-11-28 18:38:31.556109+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:2', 26, 'elsewhere', false, 4, '2026-11-28 18:38:31.56021+00');
+INSERT INTO tenon.limit_task VALUES ('line', 26, 'waits', false, 4, '2026-11-28 18:38:31.56021+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:3', 27, 'elsewhere', false, 4, '2026-11-28 18:38:31.56131+00');
+INSERT INTO tenon.limit_task VALUES ('line', 27, 'waits', false, 4, '2026-11-28 18:38:31.56131+00');
+INSERT INTO tenon.limit_task VALUES ('one', 20, 'held', true, 4, '2026-11-28 18:38:31.549397+00');
+INSERT INTO tenon.limit_task VALUES ('line', 25, 'held', false, 4, '2026-11-28 18:38:31.557587+00');
+INSERT INTO tenon.limit_task VALUES ('tenant:1', 25, 'held', false, 4, '2026-11-28 18:38:31.557587+00');
 
-INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 18:14:12.36237+00');
+INSERT INTO tenon.migration VALUES (1, 'tables', false, '2026-11-28 18:38:31.290765+00');
 
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'done', '2086187e-949f-48e4-98cf-996fd13fcf3b', 7, 7, 7, 0, 0, 568881, 87000, '{0,0,1,0,6}', '{1,3,3}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'bad', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 1, 0, 1, 1, 94007, 6000, '{0,0,0,0,1}', '{0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'flaky', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 1, 0, 1, 0, 82413, 16000, '{0,0,0,0,1}', '{0,0,1}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'stuck', '2086187e-949f-48e4-98cf-996fd13fcf3b', 3, 0, 0, 0, 0, 109724, 0, '{0,0,2,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'stepped', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 0, 0, 0, 0, 82262, 0, '{0,0,0,0,1}', '{}');
-INSERT INTO tenon.minute VALUES ('2026-11-28 18:14:00+00', 'default', 'waits', '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 1, 1, 0, 0, 82196, 132000, '{0,0,0,0,1}', '{0,0,0,0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'done', 'becb76c1-9423-4243-9956-ab22f417e1f4', 7, 7, 7, 0, 0, 1148565, 140000, '{0,0,0,1,0,6}', '{0,2,4,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'bad', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 1, 0, 1, 1, 175350, 24000, '{0,0,0,0,0,1}', '{0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'flaky', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 1, 0, 1, 0, 158237, 24000, '{0,0,0,0,0,1}', '{0,0,1}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'stuck', 'becb76c1-9423-4243-9956-ab22f417e1f4', 3, 0, 0, 0, 0, 195892, 0, '{1,0,0,1,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'stepped', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 0, 0, 0, 0, 158043, 0, '{0,0,0,0,0,1}', '{}');
+INSERT INTO tenon.minute VALUES ('2026-11-28 18:38:00+00', 'default', 'waits', 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 1, 1, 0, 0, 157928, 186000, '{0,0,0,0,0,1}', '{0,0,0,0,0,1}');
 
-INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 18:14:12.470133+00', '{}');
-INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 18:14:12.481476+00', '{}');
-INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 18:14:12.489936+00', '{}');
-INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 18:14:12.497583+00', '{}');
+INSERT INTO tenon.partition VALUES ('history', 1, '2026-11-28 18:38:31.40843+00', '{}');
+INSERT INTO tenon.partition VALUES ('attempt', 1, '2026-11-28 18:38:31.419243+00', '{}');
+INSERT INTO tenon.partition VALUES ('message_sent', 1, '2026-11-28 18:38:31.430739+00', '{}');
+INSERT INTO tenon.partition VALUES ('log_line', 1, '2026-11-28 18:38:31.440841+00', '{}');
 
-INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 18:14:12.552776+00', 'kept');
+INSERT INTO tenon.paused VALUES ('queue', 'held', 'tenon', '2026-11-28 18:38:31.521615+00', 'kept');
 
 INSERT INTO tenon.queue VALUES ('slow', 2, NULL, 600000, 'exponential(10 s, 1 h)', false);
 
 INSERT INTO tenon.relay VALUES (true, 0);
 
-INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 18:14:12.549376+00', '2027-11-29 18:14:12.549376+00', '2027-11-29 18:14:12.549376+00', NULL, NULL, 0, NULL);
+INSERT INTO tenon.schedule VALUES ('yearly', NULL, 31622400000, 'UTC', 'idle', '{}', NULL, NULL, NULL, NULL, 'last', 'allow', NULL, 'tenon', '2026-11-28 18:38:31.516371+00', '2027-11-29 18:38:31.516371+00', '2027-11-29 18:38:31.516371+00', NULL, NULL, 0, NULL);
 
-INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', -2344749957006299195, 5950282001577806124);
+INSERT INTO tenon.setting VALUES (true, 1048576, '900 years', 10000000, 'tenon', true, '900 years', '900 years', NULL, false, '900 years', '900 years', '00:00:00', '7 days', '7 days', 1737358909921641335, -8582715627815071935);
 
 INSERT INTO tenon.settler VALUES (true);
 
-INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 18:14:12.562913+00', 'tenon', true);
+INSERT INTO tenon.signal VALUES ('early', '{"amount": 30}', '2026-11-28 18:38:31.53697+00', 'tenon', true);
 
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:14:12.563818+00', '2026-11-28 18:14:12.563818+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 18:14:12.564712+00', '2026-11-28 18:14:12.564712+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:14:12.564959+00', '2026-11-28 18:14:12.564959+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:14:12.56504+00', '2026-11-28 18:14:12.56504+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 18:14:12.567408+00', '2026-11-28 18:14:12.567409+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 18:14:12.567452+00', '2026-11-28 18:14:12.567452+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 18:14:12.567462+00', '2026-11-28 18:14:12.567462+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 18:14:12.570067+00', '2026-11-28 18:14:12.570067+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 18:14:12.570861+00', '2026-11-28 18:14:12.570861+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 18:14:12.573847+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.573847+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 18:14:12.574661+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.574661+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 18:14:12.576755+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.576755+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 18:14:12.685254+00', '2026-11-28 18:14:12.57164+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:14:12.700151+00', -4245915120930919265, NULL, '2086187e-949f-48e4-98cf-996fd13fcf3b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 18:14:12.568534+00', '2026-11-28 18:14:12.568534+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 18:14:12.650796+00', 8953771539292130571, NULL, '2086187e-949f-48e4-98cf-996fd13fcf3b', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 18:14:12.5686+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.779076+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 18:14:12.5692+00', '2026-11-28 18:14:12.5692+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:14:12.650796+00', 5943904436821977126, NULL, '2086187e-949f-48e4-98cf-996fd13fcf3b', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-28 20:10:22.421249+00', '2026-11-28 18:14:12.568383+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 18:14:12.579572+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.579572+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 18:14:12.580297+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.580297+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 18:14:12.587538+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:14:12.587538+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 18:14:12.589711+00', '2026-11-28 18:14:12.589711+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 18:14:12.659114+00', '2026-11-28 18:14:12.659114+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T18:14:12.556789+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 18:14:12.688909+00', '2026-11-28 18:14:12.57793+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 18:14:12.713933+00', '2026-11-28 18:14:12.585896+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:14:12.727164+00', -4033122832060581455, NULL, '2086187e-949f-48e4-98cf-996fd13fcf3b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (7, '2026-11-28 18:38:31.537878+00', '2026-11-28 18:38:31.537878+00', 3600000, 0, 0, 25, 31, 9, false, false, 'default', 'idle', '{"big": 12345678901234567890.5}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (8, '2026-12-28 18:38:31.539406+00', '2026-11-28 18:38:31.539406+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (9, '2026-11-28 18:38:31.539843+00', '2026-11-28 18:38:31.539843+00', 3600000, 0, 0, 25, 2, 4, false, false, 'held', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (10, '2026-11-28 18:38:31.540015+00', '2026-11-28 18:38:31.540015+00', 600000, 0, 0, 25, 2, 2, false, false, 'slow', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (11, '2026-11-28 18:38:31.543485+00', '2026-11-28 18:38:31.543485+00', 3600000, 0, 0, 25, 1, 4, false, false, 'default', 'idle', '1', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (12, '2026-11-28 18:38:31.543546+00', '2026-11-28 18:38:31.543546+00', 3600000, 0, 0, 25, 5, 4, false, false, 'default', 'idle', '"two"', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (13, '2026-11-28 18:38:31.543561+00', '2026-11-28 18:38:31.543561+00', 3600000, 0, 0, 25, 4, 4, false, false, 'default', 'idle', 'null', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (18, '2026-11-28 18:38:31.546583+00', '2026-11-28 18:38:31.546583+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'mail', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (19, '2026-11-29 18:38:31.548521+00', '2026-11-28 18:38:31.548521+00', 3600000, 0, 0, 25, 2, 4, true, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, 'bell', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (21, 'infinity', '2026-11-28 18:38:31.552709+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.552709+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (22, 'infinity', '2026-11-28 18:38:31.553669+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.553669+00', NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (24, 'infinity', '2026-11-28 18:38:31.556109+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'done', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.556109+00', NULL, '{rare}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (15, '2026-11-28 18:38:31.544798+00', '2026-11-28 18:38:31.544798+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stepped', '{}', 1, '2026-11-28 18:38:31.702841+00', -971412897529347536, NULL, 'becb76c1-9423-4243-9956-ab22f417e1f4', 1, 12, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (16, 'infinity', '2026-11-28 18:38:31.544913+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'waits', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.896094+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (17, '2026-11-28 18:38:31.545547+00', '2026-11-28 18:38:31.545547+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:38:31.702841+00', 2749457983151074044, NULL, 'becb76c1-9423-4243-9956-ab22f417e1f4', NULL, NULL, 'held by a run', NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (14, '2026-12-30 10:19:07.339228+00', '2026-11-28 18:38:31.544604+00', 3600000, 1, 0, 25, 2, 4, true, false, 'default', 'flaky', '{}', 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'exit status 1', 'exit_1', 'tenon', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (20, '2026-11-28 18:38:31.729007+00', '2026-11-28 18:38:31.549397+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:38:31.765365+00', 9110426270200514493, NULL, 'becb76c1-9423-4243-9956-ab22f417e1f4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{one}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (26, 'infinity', '2026-11-28 18:38:31.56021+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.56021+00', NULL, '{tenant:2,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (27, 'infinity', '2026-11-28 18:38:31.56131+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.56131+00', NULL, '{tenant:3,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (30, 'infinity', '2026-11-28 18:38:31.571622+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, '2026-11-28 18:38:31.571622+00', 1, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (31, '2026-11-28 18:38:31.57331+00', '2026-11-28 18:38:31.57331+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 2, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (25, '2026-11-28 18:38:31.734167+00', '2026-11-28 18:38:31.557587+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'idle', '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, NULL, '{tenant:1,line}', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (34, '2026-11-28 18:38:31.740319+00', '2026-11-28 18:38:31.740319+00', 3600000, 0, 0, 25, 314, 4, false, false, 'default', 'idle', '{"id": 4, "kind": "bad", "error": "exit status 65", "queue": "default", "steps": null, "trace": null, "reason": "handler", "attempt": 1, "crashes": 0, "payload": {"to": "nobody"}, "failures": 0, "created_at": "2026-11-28T18:38:31.527491+00:00", "unique_key": null, "enqueued_by": "tenon", "error_class": "exit_65"}', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.task OVERRIDING SYSTEM VALUE VALUES (29, '2026-11-28 18:38:31.78994+00', '2026-11-28 18:38:31.570005+00', 3600000, 0, 0, 25, 2, 4, false, false, 'default', 'stuck', '{}', 1, '2026-11-28 18:38:31.79218+00', 4543401072655661036, NULL, 'becb76c1-9423-4243-9956-ab22f417e1f4', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'tenon', NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL);
 
-INSERT INTO tenon.task_step VALUES (15, '2026-11-28 18:14:12.773137+00', 1, 'first', '1');
+INSERT INTO tenon.task_step VALUES (15, '2026-11-28 18:38:31.891537+00', 1, 'first', '1');
 
-INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 18:14:12.570067+00', 18);
+INSERT INTO tenon.unique_hold VALUES ('idle', 'mail', '2027-09-24 18:38:31.546583+00', 18);
 
-INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 18:14:12.779195+00', true);
+INSERT INTO tenon.waiting VALUES (16, 'go', '2027-11-28 18:38:31.896213+00', true);
 
-INSERT INTO tenon.worker VALUES ('2086187e-949f-48e4-98cf-996fd13fcf3b', -8870974844497310519, 'vm', 29353, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 18:14:12.617753+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO tenon.worker VALUES ('becb76c1-9423-4243-9956-ab22f417e1f4', -6446122835802665930, 'vm', 17429, 8, '{default}', '{done,bad,flaky,stuck,stepped,waits}', '1.0.0', NULL, 'alive', '2026-11-28 18:38:31.613971+00', NULL, NULL, NULL, NULL, NULL, NULL);
 
-SELECT pg_catalog.setval('tenon.again_cursor', 0, true);
+SELECT pg_catalog.setval('tenon.again_cursor', 0, false);
 
 SELECT pg_catalog.setval('tenon.again_id_seq', 1, true);
 

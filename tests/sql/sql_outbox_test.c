@@ -188,6 +188,8 @@ static const struct {
      "SELECT tenon.delete_messages('{2,3}')", 3},
     {"SELECT tenon.relay_done(token, '{3,1}', '{}', '{}') FROM tenon.relay",
      "SELECT tenon.delete_messages('{3,1}')", 1},
+    {"SELECT tenon.relay_done(token, '{5,3}', '{}', '{}') FROM tenon.relay",
+     "SELECT tenon.delete_messages('{3,5}')", 5},
     {"SELECT tenon.relay_failed(token, '{3,1}', '{no,no}', '{f,f}') FROM tenon.relay",
      "SELECT tenon.delete_messages('{1,3}')", 3},
     {"SELECT tenon.relay_failed(token, '{5,4}', '{no,no}', '{f,f}') FROM tenon.relay",

@@ -11,6 +11,8 @@ module Tenon
     # which the worker keeps 4,096 bytes.
     module OneLine
       def error(progname = nil)
+        return super unless block_given?
+
         super(progname) { yield.to_s.lines.first.to_s.chomp }
       end
     end
