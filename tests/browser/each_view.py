@@ -41,10 +41,16 @@ TABS = 60
 # What gets the focus by the Tab key, in order; and whether it is seen.
 WATCH = """
 window.passed = [];
+let tab = false;
+addEventListener('keydown', (event) => { tab = event.key === 'Tab'; }, true);
 addEventListener('focusin', (event) => {
-    const node = event.target, style = getComputedStyle(node), box = node.getBoundingClientRect();
-    const ring = node instanceof SVGElement ? true : style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
-    window.passed.push({ node, seen: ring && box.width > 0 && box.right > 0 && box.left < innerWidth, html: node.outerHTML.slice(0, 120) });
+    if (!tab) return; // by the page, which keeps the focus amid a refresh
+    tab = false;
+    const node = event.target, style = getComputedStyle(node);
+    node.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // as the browser does, if it has not yet
+    const box = node.getBoundingClientRect(), ring = node instanceof SVGElement || style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
+    window.passed.push({ node, seen: ring && box.width > 0 && box.right > 0 && box.left < innerWidth,
+        html: `${node.outerHTML.slice(0, 120)}: ring ${ring}, from ${box.left} to ${box.right} of ${innerWidth}` });
 });
 document.body.tabIndex = -1;
 document.body.focus();
