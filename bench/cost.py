@@ -38,15 +38,17 @@ class Cost:
         time.sleep(seconds - 2 * margin)
         self.end, after, server_after = self.look(parts, sessions)
         for pid, part in parts.items():
-            self.used[part] = self.used.get(part, 0) + after[pid] - before[pid]
+            if pid in before and pid in after:  # a session of the cleaner may have come or gone
+                self.used[part] = self.used.get(part, 0) + after[pid] - before[pid]
         # checkpointer, WAL writer, and autovacuum's workers, of which most have ended by now
         self.used["postgresql_itself"] = server_after - server_before
 
     def look(self, parts, sessions):
-        """(now, {process id: CPU seconds} of all parts, and those of PostgreSQL without the sessions)"""
+        """(now, {process id: CPU seconds} of the parts that are there, and those of PostgreSQL without the sessions)"""
         now, server = time.time(), family_cpu_s(self.b.servers.postgres_pid)
-        found = {pid: server[pid] if pid in sessions else cpu_s(pid) for pid in parts}
-        return now, found, sum(server.values()) - sum(found[pid] for pid in sessions)
+        found = {pid: server[pid] for pid in sessions if pid in server}
+        without = sum(server.values()) - sum(found.values())
+        return now, found | {pid: cpu_s(pid) for pid in parts if pid not in sessions}, without
 
     def per_task_us(self, tasks):
         """[(part, us)], the greatest first, then the sums of PostgreSQL and of all; of so many tasks between the
