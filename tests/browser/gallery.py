@@ -79,7 +79,7 @@ def an_undo(page):
 def a_drain(page):
     each_view.go(page, "workers")
     page.button("Drain the worker on")
-    page.shows("finishes the 1 that run")
+    page.shows("finishes the")
 
 
 def drains(page):
